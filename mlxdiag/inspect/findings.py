@@ -1,0 +1,57 @@
+"""What a rule says: one frozen record per fault, and the count of what no rule could judge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = "mlxdiag.findings/1"
+
+SEVERITIES = ("info", "warning", "error")
+EVIDENCE_KINDS = ("geometry", "visibility", "parity", "tokens", "run")
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
+    code: str
+    name: str
+    severity: str
+    """error: attention is wrong or the call must crash; warning: likely wrong, or right only thanks to a
+    fallback; info: legal, worth knowing, never fails a run."""
+    message: str
+    """One sentence with the numbers in it."""
+    rests_on: str = "geometry"
+    """Which of EVIDENCE_KINDS the verdict rests on."""
+    step: int | None = None
+    seq: str | None = None
+    family: str | None = None
+    evidence: dict[str, Any] = {}
+    cause: list[str] = []
+    """Codes and sentences, nearest cause first; the headline carries the codes it absorbed."""
+    count: int = 1
+    """How many calls showed the same fault; `step` is the first of them."""
+    hint: str = ""
+    """The next command to run."""
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    steps: int = 0
+    calls: int = 0
+    """Attention calls read (layers that share one entry count once)."""
+    judged: int = 0
+    not_observed: int = 0
+    """Calls that lack what every rule needs. Never the same as clean."""
+    errors: int = 0
+    warnings: int = 0
+    infos: int = 0
+    truncated: bool = False
+    notes: list[str] = []
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """The `mlxdiag.findings/1` document."""
+
+    schema: str = SCHEMA
+    source: str | None = None
+    findings: list[Finding] = []
+    summary: Summary = msgspec.field(default_factory=Summary)
