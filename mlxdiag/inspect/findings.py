@@ -48,6 +48,21 @@ class Summary(msgspec.Struct, kw_only=True):
     notes: list[str] = []
 
 
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report says beside its findings: a comparison of policies, parity, a plan."""
+
+    name: str
+    """Key for scripts, as `policies`; stable."""
+    title: str
+    lines: list[str] = []
+    """Sentences, shown before the table."""
+    header: list[str] = []
+    rows: list[list[str | int | float | bool | None]] = []
+    """Cells under `header`; null is shown as `-` and means not observed."""
+    data: dict[str, Any] = {}
+    """For machines only: shown by the JSON format, and by no other."""
+
+
 class Report(msgspec.Struct, kw_only=True):
     """The `mlxdiag.findings/1` document."""
 
@@ -55,3 +70,4 @@ class Report(msgspec.Struct, kw_only=True):
     source: str | None = None
     findings: list[Finding] = []
     summary: Summary = msgspec.field(default_factory=Summary)
+    sections: list[Section] = []
