@@ -1,0 +1,154 @@
+"""What a model library looks like from outside: the geometry that a config describes, and an instance to run.
+
+Nothing here imports a framework. An adapter to another library fills the same types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+import msgspec
+
+from mlxdiag.traces.types import Entry, Family, Tokens
+
+CACHE_OF = {"full": "dense", "sliding": "rotating", "chunked": "chunked", "recurrent": "recurrent"}
+"""The cache kind that an attention kind asks for; what a library really keeps is observed, never assumed."""
+
+
+class LayerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One token-mixing layer, as the *config* says it is."""
+
+    index: int
+    """Position in the model's list of layers. Layers without token mixing are left out of a geometry."""
+    family: str
+    """Name of the group of equal layers: the attention kind, with its window where a kind has several."""
+    attention: str
+    """full, sliding, chunked or recurrent."""
+    window: int | None = None
+    """Keys that a query may see, itself included; for chunked layers the block length."""
+    cache: str = "dense"
+    keep: int | None = None
+    shares: int | None = None
+    """Index of the earlier layer whose keys and values this one reads; None where it owns them."""
+    sinks: bool = False
+    """The softmax has a learned sink term, so a row without visible keys is not NaN."""
+    softmax: str = "fused"
+    """fused, or manual: computed by hand, without an attention call that a probe could hook."""
+    positions: bool = True
+    """False for layers without positional encoding."""
+
+
+class Geometry(msgspec.Struct, frozen=True, kw_only=True):
+    """What a config says about a model's layers and special ids."""
+
+    architecture: str
+    """`model_type` of the text model."""
+    layers: tuple[LayerSpec, ...]
+    depth: int
+    """Entries in the model's list of layers, those without token mixing included."""
+    vocab: int | None = None
+    tokens: Tokens | None = None
+    config: dict[str, Any] = {}
+    """The few fields of the config that the layer kinds were read from."""
+    notes: tuple[str, ...] = ()
+    """Defaults that were assumed, and where the library is known to read the config otherwise."""
+
+    def families(self) -> dict[str, Family]:
+        """Equal layers grouped, in the order in which they first appear."""
+        groups: dict[str, list[LayerSpec]] = {}
+        for layer in self.layers:
+            groups.setdefault(layer.family, []).append(layer)
+        return {name: _family(members) for name, members in groups.items()}
+
+    def layer(self, index: int) -> LayerSpec | None:
+        """The layer with this index; None where there is none, or it does no token mixing."""
+        return next((layer for layer in self.layers if layer.index == index), None)
+
+    def owners(self) -> tuple[LayerSpec, ...]:
+        """The layers that own a cache, in order."""
+        return tuple(layer for layer in self.layers if layer.shares is None)
+
+    def readers(self, owner: int) -> tuple[int, ...]:
+        """Every layer that reads the keys of layer `owner`, itself first."""
+        return tuple(layer.index for layer in self.layers if owner in (layer.index, layer.shares))
+
+    def model_entry(self, name: str) -> Entry:
+        """The trace entry that announces this model."""
+        return Entry(
+            phase="model",
+            name=name,
+            architecture=self.architecture,
+            config=self.config or None,
+            layers=self.families(),
+            tokens=self.tokens,
+        )
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A backend, a family or a device that cannot be used here. A value, so that a run goes on without it."""
+
+    reason: str
+    hint: str = ""
+    """What to do about it, as a command where there is one."""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.hint})" if self.hint else self.reason
+
+
+CacheMaker = Callable[[LayerSpec], Any]
+"""Makes the attention cache of one layer."""
+
+
+class Instance(Protocol):
+    """A model that can run, with the library's own code."""
+
+    name: str
+    geometry: Geometry
+    device: str
+    """cpu, metal, cuda or mps."""
+    vocab: int
+    """Ids that may be fed: [0, vocab)."""
+    config: dict[str, Any]
+    """The config that the model was built from (after cutting, for a tiny instance)."""
+    model: Any
+    module: ModuleType
+    """The module of the text model's forward, which calls its own global `create_attention_mask`."""
+
+    def new_cache(self, kinds: Mapping[int | str, CacheMaker] | None = None) -> list[Any]:
+        """Fresh caches as the library makes them.
+
+        `kinds` replaces the attention cache of a layer (by index) or of a family (by name); the index wins.
+        """
+        ...
+
+    def forward(self, tokens: Any, cache: list[Any] | None) -> Any:
+        """Logits [B, L, V] for ids [B, L], in the library's own array type and not evaluated.
+
+        Raises UsageError for an id outside the vocabulary.
+        """
+        ...
+
+    def cache_layers(self, position: int) -> tuple[int, ...]:
+        """Layers that read the cache at this position of the list, its owner first."""
+        ...
+
+    def layer_of(self, caches: list[Any], cache: object) -> tuple[int, ...]:
+        """As `cache_layers`, found by identity (members of a compound cache included); empty when foreign."""
+        ...
+
+
+def _family(members: list[LayerSpec]) -> Family:
+    first = members[0]
+    sharing = sum(layer.shares is not None for layer in members)
+    return Family(
+        attention=first.attention,
+        cache=first.cache,
+        window=first.window,
+        keep=first.keep,
+        count=len(members),
+        layers=[layer.index for layer in members],
+        shares=sharing or None,
+        sinks=first.sinks or None,
+    )

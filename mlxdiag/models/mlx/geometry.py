@@ -1,0 +1,152 @@
+"""From a config.json to the kinds of its layers. Only the config speaks, never the caches of a library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlxdiag.errors import UnreadableError
+from mlxdiag.models.adapter import CACHE_OF, Geometry, LayerSpec
+from mlxdiag.models.mlx.families import HABITS, Habit
+from mlxdiag.models.mlx.pattern import letters
+from mlxdiag.traces.types import Tokens
+
+KINDS = {"L": "sliding", "G": "full", "R": "recurrent", "C": "chunked"}
+_DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+_WINDOWS = ("sliding_window", "attention_window_size", "sliding_window_size", "window_size")
+_BLOCKS = ("attention_chunk_size",)
+_SHOWN = (
+    *_WINDOWS,
+    *_BLOCKS,
+    "sliding_window_pattern",
+    "num_hidden_layers",
+    "num_kv_shared_layers",
+    "sliding_window_layers",
+    "block_types",
+    "use_sliding_window",
+)
+
+
+def from_config(config: Mapping[str, Any]) -> Geometry:
+    """The geometry that a config.json describes.
+
+    A wrapper's `text_config` is read in its place. A field that is absent takes the family's default
+    (`families.py`), a window of null means no window. Raises UnreadableError where the config contradicts
+    itself or says nothing about the number of layers.
+    """
+    text = text_of(config)
+    architecture = str(text.get("model_type") or "unknown")
+    habit = HABITS.get(architecture, Habit())
+    depth = depth_of(text, habit)
+    kinds, notes = letters(text, habit, depth, _window(text, habit, _WINDOWS))
+    return Geometry(
+        architecture=architecture,
+        layers=_layers(text, habit, kinds),
+        depth=depth,
+        vocab=_integer(text, "vocab_size"),
+        tokens=_tokens(config, text),
+        config={name: text[name] for name in _SHOWN if text.get(name) is not None},
+        notes=notes,
+    )
+
+
+def text_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The text model's part of a config: `text_config` over the wrapper's own fields, with its model type."""
+    if not isinstance(config, Mapping):
+        raise UnreadableError(f"a model config must be a JSON object, not {type(config).__name__}")
+    nested = config.get("text_config")
+    if nested is None:
+        return dict(config)
+    if not isinstance(nested, Mapping):
+        raise UnreadableError(f"config field text_config must be an object, not {type(nested).__name__}")
+    outer = {name: value for name, value in config.items() if name != "text_config"}
+    wrapper = str(config.get("model_type") or "unknown")
+    named = nested.get("model_type") or HABITS.get(wrapper, Habit()).text or wrapper
+    return {**outer, **nested, "model_type": named}
+
+
+def depth_of(text: Mapping[str, Any], habit: Habit) -> int:
+    """Number of layers. Raises UnreadableError where neither the config nor the library says."""
+    depth = next((found for name in _DEPTHS if (found := _integer(text, name)) is not None), habit.depth)
+    if depth is None and isinstance(text.get("layer_types"), list):
+        depth = len(text["layer_types"])
+    if depth is None or depth < 1:
+        raise UnreadableError(f"config of {text.get('model_type')}: num_hidden_layers is {depth}")
+    return depth
+
+
+def _layers(text: Mapping[str, Any], habit: Habit, kinds: Sequence[str]) -> tuple[LayerSpec, ...]:
+    owners = len(kinds) - _shared(text, habit, len(kinds))
+    hybrid = any(kind in "LC" for kind in kinds)
+    roped = text.get("no_rope_layers")
+    layers = []
+    for index, kind in enumerate(kinds):
+        if kind == "-":
+            continue
+        attention = KINDS[kind]
+        window = {"L": _window(text, habit, _WINDOWS), "C": _window(text, habit, _BLOCKS)}.get(kind)
+        rope = not (habit.nope and hybrid and kind == "G")
+        if isinstance(roped, list) and index < len(roped):
+            rope = bool(roped[index])
+        layers.append(
+            LayerSpec(
+                index=index,
+                family=attention,
+                attention=attention,
+                window=window,
+                cache=CACHE_OF[attention],
+                shares=None if index < owners else _owner(kinds, owners, index),
+                sinks=habit.sinks,
+                softmax=habit.softmax,
+                positions=rope,
+            )
+        )
+    return tuple(layers)
+
+
+def _shared(text: Mapping[str, Any], habit: Habit, depth: int) -> int:
+    count = _integer(text, "num_kv_shared_layers")
+    count = habit.shared if count is None else count
+    if not 0 <= count < depth:
+        raise UnreadableError(f"config: num_kv_shared_layers is {count} of {depth} layers")
+    return count
+
+
+def _owner(kinds: Sequence[str], owners: int, index: int) -> int:
+    """The last layer of the same kind among those that keep keys (transformers and mlx-lm agree)."""
+    for candidate in range(owners - 1, -1, -1):
+        if kinds[candidate] == kinds[index]:
+            return candidate
+    raise UnreadableError(f"config: layer {index} shares keys, but no layer of its kind keeps any")
+
+
+def _window(text: Mapping[str, Any], habit: Habit, names: Sequence[str]) -> int | None:
+    for name in names:
+        if name in text:
+            window = _integer(text, name)
+            if window is not None and window < 1:
+                raise UnreadableError(f"config field {name} must be positive, not {window}")
+            return window
+    return habit.window
+
+
+def _integer(text: Mapping[str, Any], name: str) -> int | None:
+    value = text.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UnreadableError(f"config field {name} must be an integer, not {value!r}")
+    return value
+
+
+def _tokens(config: Mapping[str, Any], text: Mapping[str, Any]) -> Tokens | None:
+    """Ids as the config gives them; the outer object wins, as generation reads that one."""
+    pad, eos = (
+        config[name] if config.get(name) is not None else text.get(name)
+        for name in ("pad_token_id", "eos_token_id")
+    )
+    ends = eos if isinstance(eos, list) else [eos]
+    ids = [end for end in ends if isinstance(end, int)]
+    if not isinstance(pad, int) and not ids:
+        return None
+    return Tokens(pad=pad if isinstance(pad, int) else None, eos=ids or None)

@@ -1,0 +1,80 @@
+"""The one place that imports mlx and mlx-lm for the adapter, and the module of a family.
+
+Import order matters: MLX reads MLX_DISABLE_COMPILE when it first compiles, and its CPU compiler calls g++
+for every new graph, which makes many small models several times slower. So it is switched off here before
+any model code is imported, when no GPU computes; a value that the user has set is respected.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.mlx.families import ABSENT, TEXT_ONLY
+
+COMPILE_SWITCH = "MLX_DISABLE_COMPILE"
+
+
+def load() -> ModuleType | Skipped:
+    """The `mlx_lm` package, imported once; why not, where it cannot be."""
+    try:
+        mx = importlib.import_module("mlx.core")
+        if not (mx.metal.is_available() or mx.default_device() == mx.gpu):
+            os.environ.setdefault(COMPILE_SWITCH, "1")
+        return importlib.import_module("mlx_lm")
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a broken native library may raise anything
+        return Skipped(f"mlx-lm cannot be imported: {_one_line(error)}", 'pip install "mlx-lm>=0.32"')
+
+
+def family(model_type: str) -> ModuleType | Skipped:
+    """The module of mlx-lm that defines this `model_type`.
+
+    Everything is caught: a family may call `sys.exit` at import when an extra package is missing (olmo does).
+    """
+    if model_type in ABSENT:
+        return Skipped(*ABSENT[model_type])
+    library = load()
+    if isinstance(library, Skipped):
+        return library
+    name = importlib.import_module("mlx_lm.utils").MODEL_REMAPPING.get(model_type, model_type)
+    if not name.replace("-", "_").isidentifier():
+        return Skipped(f"{model_type!r} is not the name of a model family")
+    try:
+        module = importlib.import_module(f"mlx_lm.models.{name}")
+    except ModuleNotFoundError as error:
+        if error.name == f"mlx_lm.models.{name}":
+            return Skipped(f"mlx-lm {library.__version__} has no family {model_type}")
+        return Skipped(f"family {model_type} needs the package {error.name}", f"pip install {error.name}")
+    except (Exception, SystemExit) as error:  # noqa: BLE001  see the docstring
+        return Skipped(f"family {model_type} cannot be imported: {_one_line(error)}")
+    if not (hasattr(module, "Model") and hasattr(module, "ModelArgs")):
+        return Skipped(f"mlx_lm.models.{name} is no model family")
+    return module
+
+
+def wrapped(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A text-only config put into the wrapper that the library knows, where it knows no other."""
+    outer = TEXT_ONLY.get(str(config.get("model_type")))
+    if outer is None or "text_config" in config:
+        return dict(config)
+    return {"model_type": outer, "text_config": dict(config)}
+
+
+def defaults(module: ModuleType, nested: bool) -> dict[str, Any]:
+    """Fields of a family's argument class with their defaults, `...` where one has none."""
+    arguments = getattr(module, "TextConfig", None) or getattr(module, "TextArgs", None) if nested else None
+    parameters = inspect.signature(arguments or module.ModelArgs).parameters.values()
+    return {
+        parameter.name: ... if parameter.default is inspect.Parameter.empty else parameter.default
+        for parameter in parameters
+    }
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:200]

@@ -1,0 +1,177 @@
+"""Which layer is of which kind: the many spellings that configs use, tried in order. Pure functions.
+
+Letters: L sliding, G full, R recurrent, C chunked, - no token mixing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mlxdiag.errors import UnreadableError
+from mlxdiag.models.mlx.families import Habit
+
+WORDS = {
+    "full_attention": "G",
+    "attention": "G",
+    "global_attention": "G",
+    "sliding_attention": "L",
+    "local_attention": "L",
+    "chunked_attention": "C",
+    "linear_attention": "R",
+    "recurrent": "R",
+    "mamba": "R",
+    "conv": "R",
+}
+_HYBRID = {"*": "G", "M": "R", "-": "-", "E": "-"}
+"""`hybrid_override_pattern` of nemotron_h: attention, Mamba, dense and expert feed-forward layers."""
+
+
+def letters(
+    text: Mapping[str, Any], habit: Habit, depth: int, window: int | None
+) -> tuple[str, tuple[str, ...]]:
+    """One letter per layer, and notes on what had to be assumed.
+
+    `window` is what the config or the family's default gives; without one a *pattern* means full layers,
+    while a layer that is listed as sliding stays so. Raises UnreadableError for an unknown word or a short
+    list.
+    """
+    for read in LISTED:
+        found = read(text, depth)
+        if found is not None:
+            return found, _differs(habit, found)
+    repeated = next((found for read in REPEATED if (found := read(text, depth)) is not None), None)
+    notes: tuple[str, ...] = ()
+    if repeated is None:
+        repeated = cycle(habit.pattern, depth)
+        if habit.pattern != "G":
+            notes = (f"the config names no layer kinds; the family's pattern {habit.pattern} is assumed",)
+    if window is None:
+        repeated = repeated.replace("L", "G")
+    return repeated, (*notes, *_differs(habit, repeated))
+
+
+def cycle(pattern: str, depth: int) -> str:
+    """The pattern repeated over all layers."""
+    return (pattern * (depth // len(pattern) + 1))[:depth]
+
+
+def _differs(habit: Habit, found: str) -> tuple[str, ...]:
+    return (habit.differs,) if habit.differs and set(found) & set("LC") else ()
+
+
+def _layer_types(text: Mapping[str, Any], depth: int) -> str | None:
+    for name in ("layer_types", "layers_block_type"):
+        if text.get(name) is not None:
+            return _spell(name, _strings(text, name), depth)
+    return None
+
+
+def _hybrid(text: Mapping[str, Any], depth: int) -> str | None:
+    pattern = text.get("hybrid_override_pattern")
+    if not isinstance(pattern, str | list) or not pattern:
+        return None
+    unknown = set(pattern) - set(_HYBRID)
+    if unknown:
+        raise UnreadableError(f"config field hybrid_override_pattern holds {sorted(unknown)}")
+    return _long_enough("hybrid_override_pattern", "".join(_HYBRID[kind] for kind in pattern), depth)
+
+
+def _sliding_layers(text: Mapping[str, Any], depth: int) -> str | None:
+    """baichuan_m1: the sliding layers by index."""
+    return _marked(text, "sliding_window_layers", depth, marked="L", others="G")
+
+
+def _full_layers(text: Mapping[str, Any], depth: int) -> str | None:
+    """lfm2: the attention layers by index, the others are convolutions."""
+    return _marked(text, "full_attn_idxs", depth, marked="G", others="R")
+
+
+def _sliding_flags(text: Mapping[str, Any], depth: int) -> str | None:
+    """mimo_v2_flash: 1 marks a sliding layer."""
+    flags = text.get("hybrid_layer_pattern")
+    if not isinstance(flags, list):
+        return None
+    return _long_enough("hybrid_layer_pattern", "".join("L" if flag else "G" for flag in flags), depth)
+
+
+def _block_types(text: Mapping[str, Any], depth: int) -> str | None:
+    """recurrent_gemma: repeated over the layers; its attention blocks are local."""
+    for name in ("block_types", "_block_types"):
+        if text.get(name) is not None:
+            types = _strings(text, name)
+            return cycle(_spell(name, types, len(types)).replace("G", "L"), depth)
+    return None
+
+
+def _window_switch(text: Mapping[str, Any], depth: int) -> str | None:
+    """Qwen: a window only when switched on, and only from `max_window_layers` upwards."""
+    if "use_sliding_window" not in text:
+        return None
+    first = text.get("max_window_layers")
+    full = depth if not text["use_sliding_window"] or not isinstance(first, int) else min(first, depth)
+    return "G" * full + "L" * (depth - full)
+
+
+def _pattern(text: Mapping[str, Any], depth: int) -> str | None:
+    """A string of letters, or a number p: every p-th layer is full."""
+    for name in ("sliding_window_pattern", "_sliding_window_pattern", "layer_switch"):
+        value = text.get(name)
+        if value is None:
+            continue
+        if isinstance(value, str) and value and not set(value) - set("LG"):
+            return cycle(value, depth)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return cycle("L" * (value - 1) + "G", depth) if value else "G" * depth
+        raise UnreadableError(f"config field {name} must be a number or letters L and G, not {value!r}")
+    return None
+
+
+def _every(text: Mapping[str, Any], depth: int) -> str | None:
+    """One attention layer in every few: windowed others in afmoe, recurrent ones in qwen3_next and jamba."""
+    every, others = text.get("global_attn_every_n_layers"), "L"
+    if every is None:
+        every, others = text.get("full_attention_interval"), "R"
+    if isinstance(every, int) and every > 0:
+        return cycle(others * (every - 1) + "G", depth)
+    period, offset = text.get("attn_layer_period"), text.get("attn_layer_offset")
+    if isinstance(period, int) and isinstance(offset, int) and period > 0:
+        return "".join("G" if index % period == offset else "R" for index in range(depth))
+    return None
+
+
+Reader = Callable[[Mapping[str, Any], int], str | None]
+LISTED: tuple[Reader, ...] = (_layer_types, _hybrid, _sliding_layers, _full_layers, _sliding_flags)
+"""Readers of fields that name every layer."""
+REPEATED: tuple[Reader, ...] = (_block_types, _window_switch, _pattern, _every)
+"""Readers of fields that describe a repetition."""
+
+
+def _spell(name: str, words: Sequence[str], depth: int) -> str:
+    unknown = [word for word in words if word not in WORDS]
+    if unknown:
+        raise UnreadableError(f"config field {name} names an unknown kind of layer, {unknown[0]!r}")
+    return _long_enough(name, "".join(WORDS[word] for word in words), depth)
+
+
+def _long_enough(name: str, kinds: str, depth: int) -> str:
+    """A longer list is legal: step3p5 lists its draft layers too."""
+    if len(kinds) < depth:
+        raise UnreadableError(f"config field {name} names {len(kinds)} layers of {depth}")
+    return kinds[:depth]
+
+
+def _marked(text: Mapping[str, Any], name: str, depth: int, marked: str, others: str) -> str | None:
+    indexes = text.get(name)
+    if not isinstance(indexes, list):
+        return None
+    if any(not isinstance(index, int) or not 0 <= index < depth for index in indexes):
+        raise UnreadableError(f"config field {name} must list layer indexes below {depth}, not {indexes}")
+    return "".join(marked if index in indexes else others for index in range(depth))
+
+
+def _strings(text: Mapping[str, Any], name: str) -> list[str]:
+    value = text[name]
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise UnreadableError(f"config field {name} must be a list of strings")
+    return value
