@@ -1,0 +1,6 @@
+"""`python -m mlxdiag`."""
+
+from mlxdiag.cli.main import run
+
+if __name__ == "__main__":
+    run()
