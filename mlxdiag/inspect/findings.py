@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import msgspec
 SCHEMA = "mlxdiag.findings/1"
 
 SEVERITIES = ("info", "warning", "error")
+_CODE = re.compile(r"MD\d{3}\b")
 EVIDENCE_KINDS = ("geometry", "visibility", "parity", "tokens", "run")
 
 
@@ -27,15 +30,25 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     family: str | None = None
     evidence: dict[str, Any] = {}
     cause: list[str] = []
-    """Codes and sentences, nearest cause first; the headline carries the codes it absorbed."""
+    """Nearest cause first: `CODE name: sentence` for a finding folded into this one, else a sentence."""
     count: int = 1
     """How many calls showed the same fault; `step` is the first of them."""
     hint: str = ""
     """The next command to run."""
 
 
+def codes(findings: Iterable[Finding]) -> set[str]:
+    """Every code that fired: of the headlines, and of the causes folded into them."""
+    fired: set[str] = set()
+    for finding in findings:
+        fired.add(finding.code)
+        fired.update(cause.split(" ", 1)[0] for cause in finding.cause if _CODE.match(cause))
+    return fired
+
+
 class Summary(msgspec.Struct, kw_only=True):
     steps: int = 0
+    """Forwards and cache events."""
     calls: int = 0
     """Attention calls read (layers that share one entry count once)."""
     judged: int = 0

@@ -1,0 +1,169 @@
+"""Reads a trace entry by entry, asks the rules where something could be wrong, reports each fault once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import UNSET
+
+from mlxdiag.errors import UsageError
+from mlxdiag.inspect.call import Call, build
+from mlxdiag.inspect.findings import Finding, Report, Summary
+from mlxdiag.inspect.headline import Explains, fold
+from mlxdiag.inspect.healthy import Healthy
+from mlxdiag.inspect.ledger import Ledger
+from mlxdiag.inspect.rule import Rule
+from mlxdiag.inspect.rules import RULES
+from mlxdiag.inspect.run import Run
+from mlxdiag.traces.types import Entry, Header, Trace
+
+
+def inspect_trace(trace: Trace, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Report:
+    """Judge a whole trace.
+
+    Raises:
+        UsageError: `select` or `ignore` holds a prefix that begins no rule's code.
+    """
+    inspector = Inspector(trace.header, select, ignore)
+    for entry in trace.entries:
+        inspector.feed(entry)
+    return inspector.close(truncated=trace.truncated)
+
+
+class Inspector:
+    """Stateful and of bounded size: the run so far and the findings so far, each distinct fault once."""
+
+    def __init__(
+        self,
+        header: Header,
+        select: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        *,
+        source: str | None = None,
+        quick: bool = True,
+    ) -> None:
+        """Judge by the rules whose codes begin with a prefix in `select` (empty: all), none in `ignore`.
+
+        `source` is the file's name, for the commands in hints. `quick=False` asks the rules about every call,
+        healthy or not; the findings are the same.
+        """
+        rules = chosen(select, ignore)
+        self.run = Run(header)
+        self._healthy = Healthy(self.run)
+        self._quick = quick
+        self._summary = Summary()
+        self._ledger = Ledger(source)
+        self._explains: Explains = {rule.code: frozenset(rule.absorbs) for rule in rules if rule.absorbs}
+        objects = [rule() for rule in rules]
+        self._on_call = [rule for rule in objects if type(rule).on_call is not Rule.on_call]
+        self._on_entry = [rule for rule in objects if type(rule).on_entry is not Rule.on_entry]
+        self._on_end = [rule for rule in objects if type(rule).on_end is not Rule.on_end]
+        if header.model is not None:
+            self._judge(_as_entry(header), calls=())
+
+    def feed(self, entry: Entry) -> list[Finding]:
+        """Judge one entry. Returns the findings not seen before, for a reader that follows a growing file."""
+        run = self.run
+        before = run.step
+        undisturbed = run.enter(entry)
+        calls = entry.attention
+        phase = entry.phase
+        if phase == "model":
+            self._healthy.forget()
+        elif phase != "end":
+            self._summary.steps += 1
+        if self._quick and _follows(before, entry.step) and self._healthy.entry(entry):
+            count = len(calls)  # type: ignore[arg-type]
+            self._summary.calls += count
+            self._summary.judged += count
+            if undisturbed:
+                return _NONE
+            return self._judge(entry, calls=())
+        built = [build(entry, index, run) for index in range(len(calls))] if calls else []
+        self._count(built)
+        return self._judge(entry, built)
+
+    def close(self, truncated: bool = False) -> Report:
+        """The report. `truncated`: the file was cut off, so its last line is missing."""
+        self.run.truncated = self._summary.truncated = truncated
+        self._ledger.add_all(fold(list(self._ending()), self._explains))
+        findings = self._ledger.findings()
+        summary = self._summary
+        summary.errors = sum(1 for one in findings if one.severity == "error")
+        summary.warnings = sum(1 for one in findings if one.severity == "warning")
+        summary.infos = len(findings) - summary.errors - summary.warnings
+        summary.notes = self._ledger.notes()
+        return Report(source=self._ledger.source, findings=findings, summary=summary)
+
+    def _count(self, calls: Iterable[Call]) -> None:
+        for call in calls:
+            self._summary.calls += 1
+            if judgeable(call):
+                self._summary.judged += 1
+            else:
+                self._summary.not_observed += 1
+
+    def _judge(self, entry: Entry, calls: Sequence[Call]) -> list[Finding]:
+        run = self.run
+        of_calls = [f for call in calls for rule in self._on_call for f in rule.on_call(call, run)]
+        of_entry = [f for rule in self._on_entry for f in rule.on_entry(entry, run)]
+        if not of_calls and not of_entry:
+            return _NONE
+        return self._ledger.add_all(fold(of_calls + of_entry, self._explains))
+
+    def _ending(self) -> Iterator[Finding]:
+        for rule in self._on_end:
+            yield from rule.on_end(self.run)
+
+
+_NONE: list[Finding] = []
+
+
+def chosen(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[type[Rule], ...]:
+    """The rules that remain after `--select` and `--ignore`.
+
+    Raises:
+        UsageError: a prefix begins no rule's code.
+    """
+    for prefix in (*select, *ignore):
+        if not prefix or not any(rule.code.startswith(prefix) for rule in RULES):
+            raise UsageError(f"no rule's code begins with {prefix!r}; `mlxdiag rule` lists them")
+    return tuple(
+        rule
+        for rule in RULES
+        if (not select or rule.code.startswith(tuple(select))) and not rule.code.startswith(tuple(ignore))
+    )
+
+
+def judgeable(call: Call) -> bool:
+    """Whether some rule has what it needs: lengths or positions to compare, or a mask that was read."""
+    a = call.attention
+    held = call.k is not None or call.ks is not None
+    expected = call.q is not None and (call.cursor is not None or call.offsets is not None)
+    return (
+        (held and (call.m is not None or expected))
+        or a.visible is not None
+        or a.totals is not None
+        or (a.rope is not None and call.offsets is not None)
+        or (a.asked is not None and a.done is not None)
+        or (a.mask is not UNSET and call.mask_q is not None and call.q is not None)
+        or (call.kind == "recurrent" and a.offset is not None)
+    )
+
+
+def _follows(before: int | None, step: int | None) -> bool:
+    return before is None or step is None or before <= step <= before + 1
+
+
+def _as_entry(header: Header) -> Entry:
+    """The header's model as the entry that a recorder would have appended."""
+    model = header.model
+    assert model is not None
+    return Entry(
+        phase="model",
+        name=model.name,
+        architecture=model.architecture,
+        config=model.config,
+        layers=model.layers,
+        tokens=model.tokens,
+    )

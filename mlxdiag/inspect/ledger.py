@@ -1,0 +1,75 @@
+"""The faults found so far, each once, with how often it came back. Bounded, whatever the file's length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from mlxdiag.inspect.findings import SEVERITIES, Finding, codes
+
+PER_CODE = 200
+"""Distinct faults of one code that are told apart; later ones only count."""
+
+Key = tuple[object, ...]
+
+
+class Ledger:
+    """Merges repeats: same code, severity, family and causes. Sequences are told apart only by rules that are
+    about sequences; one wrong mask hits every sequence and is still one fault."""
+
+    def __init__(self, source: str | None) -> None:
+        self.source = source
+        self._first: dict[Key, Finding] = {}
+        self._again: dict[Key, tuple[int, int | None]] = {}
+        self._distinct: dict[str, int] = {}
+        self._beyond: dict[str, int] = {}
+
+    def add_all(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Take findings in; those not seen before, with their hints filled in, come back."""
+        return [new for new in map(self._add, findings) if new is not None]
+
+    def _add(self, finding: Finding) -> Finding | None:
+        key = _key(finding)
+        if key in self._first:
+            count, _ = self._again[key]
+            self._again[key] = (count + finding.count, finding.step)
+            return None
+        if self._distinct.get(finding.code, 0) >= PER_CODE:
+            self._beyond[finding.code] = self._beyond.get(finding.code, 0) + 1
+            return None
+        self._distinct[finding.code] = self._distinct.get(finding.code, 0) + 1
+        hint = finding.hint.replace("{code}", finding.code).replace("{trace}", self.source or "trace.yaml")
+        told = structs.replace(finding, hint=hint)
+        self._first[key] = told
+        self._again[key] = (finding.count, finding.step)
+        return told
+
+    def findings(self) -> list[Finding]:
+        """Worst first, then in the order of the trace."""
+        merged = []
+        for key, finding in self._first.items():
+            count, last = self._again[key]
+            if count != finding.count:
+                evidence = {**finding.evidence, "last_step": last}
+                finding = structs.replace(finding, count=count, evidence=evidence)
+            merged.append(finding)
+        return sorted(merged, key=_order)
+
+    def notes(self) -> list[str]:
+        return [
+            f"{count} further findings of {code} on other sequences are not listed"
+            for code, count in sorted(self._beyond.items())
+        ]
+
+
+def _key(finding: Finding) -> Key:
+    causes = tuple(sorted(codes([finding]) - {finding.code}))
+    seq = None if finding.family is not None else finding.seq
+    return (finding.code, finding.severity, finding.family, seq, causes)
+
+
+def _order(finding: Finding) -> tuple[int, int, str, str, str]:
+    rank = -SEVERITIES.index(finding.severity)
+    step = finding.step if finding.step is not None else 1 << 62
+    return (rank, step, finding.code, finding.family or "", finding.seq or "")
