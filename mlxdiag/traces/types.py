@@ -9,15 +9,17 @@ Lengths and offsets count tokens. Positions are absolute: the first token of a s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 SCHEMA = "mlxdiag.trace/1"
 
-Phase = str
 Shape = tuple[int, ...]
+Count = Annotated[int, Meta(ge=0)]
+"""Of tokens, layers or bits: below zero it is no observation but a slip of the pen.
+Lengths and positions that a faulty program can drive below zero stay plain integers, for rules to judge."""
 
 FORWARD_PHASES = ("prefill", "chunk", "decode", "verify")
 EVENT_PHASES = (
@@ -34,7 +36,8 @@ EVENT_PHASES = (
     "quantize",
     "evict",
 )
-OTHER_PHASES = ("model", "end")
+OTHER_PHASES = ("model", "end", "note")
+"""`note` is never needed in a file: it is the kind of an entry that holds no forward and no event."""
 PHASES = FORWARD_PHASES + EVENT_PHASES + OTHER_PHASES
 
 CACHE_KINDS = (
@@ -53,59 +56,81 @@ CACHE_KINDS = (
 ATTENTION_KINDS = ("full", "sliding", "chunked", "recurrent")
 FATES = ("used", "cropped", "discarded", "rebuilt", "rejected")
 FALLBACKS = ("windowed", "causal", "sliced", "none")
+CROPS = ("old", "new")
 FINISHES = ("eos", "length", "abort", "repetition")
+ID_KINDS = ("relabelled", "raw")
 TOKEN_CLASSES = "tcrpe0"
 
+if TYPE_CHECKING:
+    # Plain strings for whoever builds an entry: the decoder is what holds a file to the vocabularies.
+    Phase = str
+    CacheKind = str
+    AttentionKind = str
+    Fate = str
+    Fallback = str
+    Crop = str
+    Finish = str
+    IdKind = str
+    Causal = str
+else:
+    Phase = Literal[PHASES]
+    CacheKind = Literal[CACHE_KINDS]
+    AttentionKind = Literal[ATTENTION_KINDS]
+    Fate = Literal[FATES]
+    Fallback = Literal[FALLBACKS]
+    Crop = Literal[CROPS]
+    Finish = Literal[FINISHES]
+    IdKind = Literal[ID_KINDS]
+    Causal = Literal["causal"]
 
-class _Record(
-    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
-):
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """Shared settings. Unknown fields are refused here and pruned, with a warning, by the slow reader."""
 
 
-class Row(_Record):
+class Row(Record, frozen=True):
     """One sequence in a step; row i is batch index i."""
 
     seq: str | None = None
     phase: Phase | None = None
     offset: int | None = None
     """Where the scheduler believes the sequence is: the position of its next token."""
-    tokens: int | None = None
+    tokens: Count | None = None
     """Real tokens fed in this step, padding not counted."""
-    padded: int | None = None
+    padded: Count | None = None
     """Tokens fed with tile padding on the right, >= tokens."""
     total: int | None = None
     """Length of the whole prompt."""
     left_padding: int | None = None
     right_padding: int | None = None
-    scheduled: int | None = None
-    emitted: int | None = None
+    scheduled: Count | None = None
+    emitted: Count | None = None
     classes: str | None = None
     """One letter of TOKEN_CLASSES per emitted token."""
     ids: list[int] | None = None
     """Emitted ids, relabelled at random for this trace alone unless `--tokens` was asked for."""
-    finish: str | None = None
-    asked: int | None = None
-    done: int | None = None
-    matched: int | None = None
+    finish: Finish | None = None
+    asked: Count | None = None
+    done: Count | None = None
+    matched: Count | None = None
     """Adopt: tokens of the prompt found in the stored prefix."""
-    entry: int | None = None
+    entry: Count | None = None
     """Adopt: length of the stored prefix."""
-    trimmed: int | None = None
+    trimmed: Count | None = None
     """Adopt: tokens cut from the stored prefix before use."""
-    restored: int | None = None
+    restored: Count | None = None
     """Adopt: tokens in the cache when the sequence goes on."""
     declared: int | None = None
     """Merge: length that the row's cache reports."""
     size: int | None = None
     """Merge: length of the row's key array."""
-    logprob: float | str | None | UnsetType = UNSET
+    logprob: float | str | UnsetType | None = UNSET
     """Of the chosen token. Null and "nan" are observations and stay apart from absent."""
-    drafted: int | None = None
-    accepted: int | None = None
+    drafted: Count | None = None
+    accepted: Count | None = None
 
 
-class Mask(_Record):
+class Mask(Record, frozen=True):
     """A mask that a scheduler handed to the model."""
 
     shape: Shape | None = None
@@ -118,12 +143,12 @@ class Mask(_Record):
     """The only layer family that is given this mask; absent: every layer."""
 
 
-class Attention(_Record):
+class Attention(Record, frozen=True):
     """One attention call, or several layers whose calls were equal."""
 
     family: str | None = None
     layers: list[int] | None = None
-    cache: str | None = None
+    cache: CacheKind | None = None
     window: int | None = None
     keep: int | None = None
     slack: int | None = None
@@ -137,13 +162,13 @@ class Attention(_Record):
     k: int | list[int] | None = None
     """Returned key length."""
     rope: int | list[int] | None = None
-    mask: Shape | str | None | UnsetType = UNSET
-    fate: str | None = None
-    fallback: str | None = None
-    crop: str | None = None
+    mask: Shape | Causal | UnsetType | None = UNSET
+    fate: Fate | None = None
+    fallback: Fallback | None = None
+    crop: Crop | None = None
     """The end that was cut off: old or new."""
-    asked: int | None = None
-    done: int | None = None
+    asked: Count | None = None
+    done: Count | None = None
     kv_bits: int | None = None
     sinks: bool | None = None
     vectors: dict[str, int] | None = None
@@ -160,7 +185,7 @@ class Attention(_Record):
     """How many (row, query, position) triples each bounded list above stands for."""
 
 
-class Parity(_Record):
+class Parity(Record, frozen=True):
     """Logits against the single pass."""
 
     reference: str | None = None
@@ -170,21 +195,21 @@ class Parity(_Record):
     margin: float | None = None
     """Top-2 margin of the reference at `first`."""
     tolerance: float | None = None
-    compared: int | None = None
+    compared: Count | None = None
 
 
-class Output(_Record):
+class Output(Record, frozen=True):
     row: int | None = None
     """Query index sampled from."""
     argmax: int | None = None
-    nan: int | None = None
-    inf: int | None = None
+    nan: Count | None = None
+    inf: Count | None = None
     margin: float | None = None
-    logprob: float | str | None | UnsetType = UNSET
+    logprob: float | str | UnsetType | None = UNSET
     parity: Parity | None = None
 
 
-class Fault(_Record):
+class Fault(Record, frozen=True):
     """An error text as the program printed it."""
 
     text: str | None = None
@@ -192,22 +217,22 @@ class Fault(_Record):
     where: str | None = None
 
 
-class Family(_Record):
+class Family(Record, frozen=True):
     """Layers of one kind, as the *config* says they are."""
 
-    attention: str | None = None
-    cache: str | None = None
+    attention: AttentionKind | None = None
+    cache: CacheKind | None = None
     window: int | None = None
     keep: int | None = None
     slack: int | None = None
-    count: int | None = None
+    count: Count | None = None
     layers: list[int] | None = None
-    shares: int | None = None
+    shares: Count | None = None
     """How many of them borrow keys from an earlier layer."""
     sinks: bool | None = None
 
 
-class Tokens(_Record):
+class Tokens(Record, frozen=True):
     pad: int | None = None
     eos: list[int] | None = None
     reserved: list[tuple[int, int]] | None = None
@@ -216,7 +241,7 @@ class Tokens(_Record):
     """Ids at which the engine stops."""
 
 
-class Entry(_Record):
+class Entry(Record, frozen=True):
     """A line of the file: a forward, a cache event, a model, or the end."""
 
     step: int | None = None
@@ -228,7 +253,7 @@ class Entry(_Record):
     output: list[Output] | None = None
     error: Fault | None = None
     refused: str | None = None
-    dropped: int | None = None
+    dropped: Count | None = None
     time: float | None = None
     note: str | None = None
     name: str | None = None
@@ -240,18 +265,58 @@ class Entry(_Record):
 
     @property
     def kind(self) -> Phase:
-        """The phase, derived where it is absent: an error alone is "end", one token decode, more prefill or chunk."""
-        if self.phase:
-            return self.phase
-        if not self.rows:
-            return "decode" if self.attention and all(a.q == 1 for a in self.attention) else "chunk"
-        most = max((row.tokens or 0) for row in self.rows)
-        if most <= 1:
-            return "decode"
-        return "chunk" if any(row.offset for row in self.rows) else "prefill"
+        """The phase, derived where it is absent: from the events' own fields, else from the tokens fed.
+
+        An error alone is the end of the program; one token is a decode, more are a prefill (nothing before
+        them) or a chunk, or a verify where drafts are counted; an entry with nothing of these is a note.
+        """
+        return self.phase or _event_kind(self) or _forward_kind(self)
 
 
-class Model(_Record):
+def _event_kind(entry: Entry) -> Phase | None:
+    """Of an entry without a phase in which no token was fed; None where it may be a forward."""
+    rows, calls = entry.rows or (), entry.attention or ()
+    named = {row.phase for row in rows}
+    if len(named) == 1 and None not in named:
+        return named.pop()
+    if any(row.tokens or row.padded for row in rows) or any(call.q is not None for call in calls):
+        return None
+    if any(_any_given(row.matched, row.entry, row.trimmed, row.restored) for row in rows):
+        return "adopt"
+    if any(_any_given(row.declared, row.size) for row in rows):
+        return "merge"
+    if any(_any_given(item.asked, item.done) for item in (*rows, *calls)):
+        return "trim"
+    if rows or calls or entry.mask or entry.output:
+        return None
+    if entry.error or entry.exit is not None:
+        return "end"
+    told = (entry.name, entry.architecture, entry.config, entry.layers, entry.tokens)
+    return "model" if _any_given(*told) else "note"
+
+
+def _forward_kind(entry: Entry) -> Phase:
+    """Of an entry without a phase in which tokens were fed."""
+    rows, calls = entry.rows or (), entry.attention or ()
+    fed = [max(row.tokens or 0, row.padded or 0) for row in rows if _any_given(row.tokens, row.padded)]
+    fed = fed or [call.q for call in calls if call.q is not None]
+    if any(row.drafted is not None for row in rows) and max(fed, default=0) > 1:
+        return "verify"
+    if max(fed, default=2 if calls or entry.mask else 1) <= 1:
+        return "decode"
+    before = [row.offset for row in rows] if rows else [call.offset for call in calls]
+    return "chunk" if any(_any_positive(offset) for offset in before) else "prefill"
+
+
+def _any_given(*values: object) -> bool:
+    return any(value is not None for value in values)
+
+
+def _any_positive(offset: int | list[int] | None) -> bool:
+    return any(one > 0 for one in offset) if isinstance(offset, list) else (offset or 0) > 0
+
+
+class Model(Record, frozen=True):
     """The `model:` of a hand-written header; a recorder appends it as an entry instead."""
 
     name: str | None = None
@@ -261,7 +326,7 @@ class Model(_Record):
     tokens: Tokens | None = None
 
 
-class Scheduler(_Record):
+class Scheduler(Record, frozen=True):
     chunk: int | None = None
     pad_to: int | None = None
     max_kv: int | None = None
@@ -273,7 +338,7 @@ class Scheduler(_Record):
     kv_bits: int | None = None
 
 
-class Header(_Record):
+class Header(Record, frozen=True):
     schema: str = SCHEMA
     source: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
@@ -282,11 +347,13 @@ class Header(_Record):
     planted: str | None = None
     """Set when a fault was put in on purpose: what, and where."""
     level: str | None = None
+    ids: IdKind | None = None
+    """Whether emitted ids are the model's own; absent: relabelled for this trace alone."""
     note: str | None = None
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """A whole trace in memory. Long files are read with `traces.reader.stream` instead."""
+    """A whole trace in memory. Long files are read with `traces.reader.open_stream` instead."""
 
     header: Header
     entries: list[Entry]
