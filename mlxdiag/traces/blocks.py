@@ -36,8 +36,8 @@ class Blocks:
         self._file = file
         self._stop = stop
         self._blocks = self._read()
-        self._compressed = file.peek(4).startswith(ZSTD_MAGIC)
-        if follow and self._compressed:
+        self.compressed = file.peek(4).startswith(ZSTD_MAGIC)
+        if follow and self.compressed:
             raise UsageError(f"{name}: a compressed file does not grow; leave out --follow")
 
     @classmethod
@@ -67,7 +67,7 @@ class Blocks:
 
     def _read(self) -> Iterator[bytes]:
         try:
-            if self._compressed:
+            if self.compressed:
                 yield from self._decompressed()
             elif self.follow:
                 yield from self._growing()
@@ -89,7 +89,7 @@ class Blocks:
                 time.sleep(POLL_SECONDS)
 
     def _decompressed(self) -> Iterator[bytes]:
-        zstd = _zstd()
+        zstd = zstd_module()
         decoder, fed = zstd.ZstdDecompressor(), b""
         while True:
             if not fed and (decoder.eof or decoder.needs_input):
@@ -108,8 +108,8 @@ class Blocks:
                 yield block
 
 
-def _zstd() -> Any:
-    """The standard library's from Python 3.14 on, its backport before."""
+def zstd_module() -> Any:
+    """zstd: the standard library's from Python 3.14 on, its backport before."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

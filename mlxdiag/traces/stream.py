@@ -46,10 +46,9 @@ class Stream:
         front = head.read(blocks)
         self.header = head.build(front.fields, self.name, self.warnings.append, needs_schema)
         self._line = front.lines
-        if front.steps is None:
-            self._entries = self._from_lines(front.rest)
-        else:
-            self._entries = self._from_objects(front.steps)
+        self._by_lines = front.steps is None and not blocks.compressed
+        objects = front.steps
+        self._entries = self._from_lines(front.rest) if objects is None else self._from_objects(objects)
 
     def __iter__(self) -> Iterator[Entry]:
         return self._entries
@@ -65,6 +64,11 @@ class Stream:
     def close(self) -> None:
         """Close the file."""
         self._blocks.close()
+
+    @property
+    def indent(self) -> int | None:
+        """After the last entry: blanks before each `- `, or None where no line can follow the last one."""
+        return self._items.indent or 0 if self._items.idle and self._by_lines else None
 
     def collect(self) -> Trace:
         """What is left, in memory."""
@@ -156,7 +160,7 @@ class Stream:
         except Unparsed as slip:
             if last:
                 raise CutOff from None
-            reason = f"{slip.field}: {slip.reason}" if slip.field else slip.reason
+            reason = f"{slip.reason}, after field {slip.field}" if slip.field else slip.reason
             raise self._error(slip.step, reason, slip.line) from None
         except BadEntry as error:
             raise self._error(error.step, str(error), item.line) from None

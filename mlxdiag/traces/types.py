@@ -99,10 +99,11 @@ class Row(Record, frozen=True):
     """Real tokens fed in this step, padding not counted."""
     padded: Count | None = None
     """Tokens fed with tile padding on the right, >= tokens."""
-    total: int | None = None
+    total: Count | None = None
     """Length of the whole prompt."""
     left_padding: int | None = None
-    right_padding: int | None = None
+    """Padding in front of the row; batch caches let it go negative once the ring has wrapped."""
+    right_padding: Count | None = None
     scheduled: Count | None = None
     emitted: Count | None = None
     classes: str | None = None
@@ -110,19 +111,20 @@ class Row(Record, frozen=True):
     ids: list[int] | None = None
     """Emitted ids, relabelled at random for this trace alone unless `--tokens` was asked for."""
     finish: Finish | None = None
-    asked: Count | None = None
-    done: Count | None = None
+    asked: int | None = None
+    """Trim, rollback: tokens to cut and, in `done`, tokens cut. A faulty program asks for less than none."""
+    done: int | None = None
     matched: Count | None = None
     """Adopt: tokens of the prompt found in the stored prefix."""
     entry: Count | None = None
     """Adopt: length of the stored prefix."""
-    trimmed: Count | None = None
+    trimmed: int | None = None
     """Adopt: tokens cut from the stored prefix before use."""
     restored: Count | None = None
     """Adopt: tokens in the cache when the sequence goes on."""
-    declared: int | None = None
+    declared: Count | None = None
     """Merge: length that the row's cache reports."""
-    size: int | None = None
+    size: Count | None = None
     """Merge: length of the row's key array."""
     logprob: float | str | UnsetType | None = UNSET
     """Of the chosen token. Null and "nan" are observations and stay apart from absent."""
@@ -150,15 +152,15 @@ class Attention(Record, frozen=True):
     layers: list[int] | None = None
     cache: CacheKind | None = None
     window: int | None = None
-    keep: int | None = None
-    slack: int | None = None
+    keep: Count | None = None
+    slack: Count | None = None
     offset: int | list[int] | None = None
     """Before the call; a list when it differs by row."""
     cursor: int | None = None
     live_start: int | None = None
     live: int | None = None
     buffer: int | None = None
-    q: int | None = None
+    q: Count | None = None
     k: int | list[int] | None = None
     """Returned key length."""
     rope: int | list[int] | None = None
@@ -167,9 +169,9 @@ class Attention(Record, frozen=True):
     fallback: Fallback | None = None
     crop: Crop | None = None
     """The end that was cut off: old or new."""
-    asked: Count | None = None
-    done: Count | None = None
-    kv_bits: int | None = None
+    asked: int | None = None
+    done: int | None = None
+    kv_bits: Count | None = None
     sinks: bool | None = None
     vectors: dict[str, int] | None = None
     first: list[list[int]] | None = None
@@ -244,7 +246,7 @@ class Tokens(Record, frozen=True):
 class Entry(Record, frozen=True):
     """A line of the file: a forward, a cache event, a model, or the end."""
 
-    step: int | None = None
+    step: Count | None = None
     phase: Phase | None = None
     model: str | None = None
     rows: list[Row] | None = None
