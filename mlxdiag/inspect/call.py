@@ -51,6 +51,8 @@ class Call(msgspec.Struct, kw_only=True):
     """Four axes with one entry a head: a score array (MLA families), to be judged on its key axis only."""
     handed: Mask | None = None
     """The scheduler's mask, where this layer is given it."""
+    handed_in_use: bool = False
+    """The scheduler's mask is the one that this layer worked with, or dropped, cropped or rebuilt."""
     builder: str | None = None
     """How the array that the layer holds was built, where that is recorded."""
     batch: int | None = None
@@ -164,18 +166,22 @@ def _mask(call: Call, a: Attention, handed: Mask | None) -> None:
         handed = None
     call.handed = handed
     mask = a.mask
+    shape = handed.shape if handed is not None else None
+    dropped = a.fate in ("discarded", "cropped", "rebuilt")
+    if mask is UNSET or (mask is None and a.fate == "discarded"):
+        mask = shape if shape is not None else mask
+    if handed is not None:
+        given = mask is UNSET or (isinstance(mask, tuple) and (shape is None or tuple(shape) == mask))
+        call.handed_in_use = dropped or given
+        call.builder = handed.builder if call.handed_in_use else None
     if mask is UNSET:
-        if handed is None or handed.shape is None:
-            return
-        mask = handed.shape
+        return
     if mask is None:
         call.mask_kind = "none"
     elif isinstance(mask, str):
         call.mask_kind = mask
     else:
-        _axes(call, tuple(mask))
-        if handed is not None and (handed.shape is None or tuple(handed.shape) == tuple(mask)):
-            call.builder = handed.builder
+        _axes(call, mask)
 
 
 def _axes(call: Call, shape: tuple[int, ...]) -> None:

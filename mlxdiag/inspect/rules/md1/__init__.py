@@ -1,0 +1,24 @@
+"""MD1, geometry: what shapes alone prove."""
+
+from __future__ import annotations
+
+from mlxdiag.inspect.rule import Rule
+from mlxdiag.inspect.rules.md1.capped import CappedWindowMask
+from mlxdiag.inspect.rules.md1.discarded import MaskDiscarded
+from mlxdiag.inspect.rules.md1.key_axis import MaskLongerThanKeys, MaskShorterThanKeys
+from mlxdiag.inspect.rules.md1.lengths import NonPositiveLength
+from mlxdiag.inspect.rules.md1.query_axis import MaskQueryAxis
+from mlxdiag.inspect.rules.md1.stale_offset import MaskFromOffsetNotLive, MaskFromStaleOffset
+from mlxdiag.inspect.rules.md1.window import WindowNotEnforced
+
+MD1: tuple[type[Rule], ...] = (
+    MaskShorterThanKeys,
+    MaskLongerThanKeys,
+    MaskQueryAxis,
+    MaskDiscarded,
+    MaskFromStaleOffset,
+    MaskFromOffsetNotLive,
+    CappedWindowMask,
+    WindowNotEnforced,
+    NonPositiveLength,
+)
