@@ -25,7 +25,7 @@ def capped_mask(length: int, offset: int, window: int) -> mx.array:
     nothing.
     """
     if offset + length <= window:
-        return create_causal_mask(length, offset, window_size=window)
+        return create_causal_mask(length, offset, window_size=window)  # type: ignore[no-any-return]
     rows = mx.arange(length)[:, None]
     return mx.arange(window)[None] <= rows + (window - length)
 
@@ -59,7 +59,7 @@ class _Appending(_BaseCache):  # type: ignore[misc]
             self.keys = self.values = None
             return
         parts = [(a[..., :begin, :], a[..., end:, :]) for a in (self.keys, self.values)]
-        self.keys, self.values = (mx.concatenate(p, axis=2) if begin else p[1] for p in parts)
+        self.keys, self.values = (mx.concatenate([a, b], axis=2) if begin else b for a, b in parts)
 
     def is_trimmable(self) -> bool:
         return True
@@ -167,7 +167,7 @@ class FrontTrimKVCache(_Appending):
         return n
 
     def cap(self, max_kv: int) -> int:
-        """Bring the cache down to `max_kv` keys, as the server does after each step; returns how many went."""
+        """Bring the cache down to `max_kv` keys, as the server does after each step; returns the drop."""
         if self.live <= max_kv:
             return 0
         return self.trim_front_keep_sink(self.live - max_kv, min(self.sinks, max_kv - 1))
@@ -217,7 +217,7 @@ class ClampedRotatingKVCache(RotatingKVCache):  # type: ignore[misc]
         return self.keys, self.values
 
     def make_mask(self, n: int, window_size: int | None = None, return_array: bool = False) -> Mask:
-        """First call: the whole band; later [n, min(kept + n, W)] with `kept = min(offset, max(W - n, 0))`."""
+        """First the whole band; later [n, min(kept + n, W)] with `kept = min(offset, max(W - n, 0))`."""
         if n == 1 and not return_array:
             return super().make_mask(n, window_size=window_size)
         window = window_size or self.max_size

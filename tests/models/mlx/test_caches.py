@@ -1,4 +1,4 @@
-"""Expected lengths and positions are the worked tables of a Rust server's cache, and its documented formulas."""
+"""Expected lengths and positions are worked tables and documented formulas of a Rust server's caches."""
 
 from __future__ import annotations
 

@@ -1,0 +1,243 @@
+"""Which token a key belongs to, told by its content.
+
+Every key that a layer appends is remembered with its sequence and position, as the bytes of the vector over
+all heads (after RoPE; for a quantised cache, as its quantised triple). A key that an attention call is
+handed is then looked up, whatever the cache did to it in between: rotated, trimmed, merged, paged, copied.
+Keys that were never appended (slots never written, padding of a merge) are all zeros and count as padding.
+
+Layers have separate memories. Contents are compared by a 64-bit hash: at a million keys a layer, the chance
+of one false match is about 3e-8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from mlxdiag.errors import UsageError
+from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding, Seen
+from mlxdiag.models.mlx.probe_tags import Tag
+
+PADDING, UNKNOWN, AMBIGUOUS = -1, -2, -3
+"""Codes in `Seen.key_seq`: padding, or a token taken back since; never appended under the probe; several
+positions.
+"""
+
+Ints = np.ndarray[Any, Any]
+BLOCKED = -1e4
+"""Additive masks block with -inf or with the most negative number of their dtype, all of them below this."""
+
+
+class Identity:
+    """The memory of one run. Runs that feed the same sequences again need a fresh one, or `clear`."""
+
+    def __init__(self) -> None:
+        self._layers: dict[int | None, _Memory] = {}
+
+    def clear(self) -> None:
+        self._layers.clear()
+
+    def adopt(self, seq: int, source: int, length: int) -> None:
+        """Sequence `seq` goes on from the first `length` tokens of `source`, whose keys are its own from
+        now on.
+        """
+        for memory in self._layers.values():
+            memory.adopt(seq, source, length)
+
+    def insert(self, event: AttentionEvent, cache: Any, keys: Any, feeding: Feeding | None) -> None:
+        """Remember new keys [B, H, L, D] of a layer before the cache takes them."""
+        if event.kv_bits is not None:
+            keys = mx.quantize(keys, group_size=cache.group_size, bits=cache.bits)
+        hashes, _ = row_hashes(keys)
+        if event.offset is None and isinstance(getattr(cache, "offset", None), mx.array):
+            event.offset = cache.offset.tolist()
+        fed = fed_by(event, feeding, *hashes.shape)
+        seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
+        self._memory(event.layer).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
+
+    def quantized(self, tag: Tag, cache: Any, quantized: Any) -> None:
+        """The keys of a cache are held as quantised triples from now on: those are the same tokens."""
+        if cache.keys is None:
+            return
+        held = cache.keys[..., : cache.offset, :]
+        triple = [a[..., : cache.offset, :] for a in quantized.keys]
+        self._memory(tag.layer).rename(row_hashes(held)[0], row_hashes(triple)[0])
+
+    def observe(
+        self, event: AttentionEvent, keys: Any, returned: Any, mask: Any, feeding: Feeding | None
+    ) -> Seen | None:
+        """What the call attends: `keys` and `mask` as applied, `returned` as the cache gave them.
+
+        None when the mask does not fit the keys, so that the call cannot run.
+        """
+        hashes, zero = row_hashes(keys)
+        batch, length = hashes.shape
+        fed = fed_by(event, feeding, batch, event.q)
+        visible = visible_keys(mask, batch, event.q, length)
+        if visible is None:
+            return None
+        seqs = np.array(fed.seq)
+        if event.kind is None and length == event.q:
+            # Without a cache the keys are those of this very call.
+            key_seq = np.where(fed.real, seqs[:, None], PADDING)
+            key_pos = np.where(fed.real, fed.positions, -1)
+            ambiguous = 0
+        else:
+            memory = self._memory(event.layer if event.owner is None else event.owner)
+            key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
+            if (key_seq == UNKNOWN).all() and returned is not keys:
+                # Some layers transform keys after the cache; their order is that of the returned ones.
+                hashes, zero = row_hashes(returned)
+                if hashes.shape == (batch, length):
+                    key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
+        return Seen(visible, key_seq, key_pos, seqs, fed.positions, fed.real, ambiguous)
+
+    def _memory(self, layer: int | None) -> _Memory:
+        return self._layers.setdefault(layer, _Memory())
+
+
+class _Memory:
+    """Contents of one layer's keys. A later key of the same sequence and position makes an earlier one
+    stale.
+    """
+
+    def __init__(self) -> None:
+        self._index: dict[int, list[int]] = {}
+        """Entries by content hash; more than one where equal keys were appended."""
+        self._seq: list[int] = []
+        self._pos: list[int] = []
+        self._current: list[bool] = []
+        self._latest: dict[tuple[int, int], int] = {}
+
+    def insert(self, hashes: Ints, seqs: Ints, positions: Ints) -> None:
+        """All three [B, L]; padding has sequence -1 and position -1."""
+        rows = zip(hashes.ravel().tolist(), seqs.ravel().tolist(), positions.ravel().tolist(), strict=True)
+        for content, seq, position in rows:
+            self._add(content, seq, position)
+
+    def _add(self, content: int, seq: int, position: int) -> None:
+        entries = self._index.setdefault(content, [])
+        entry = next((e for e in entries if self._seq[e] == seq and self._pos[e] == position), None)
+        if entry is None:
+            entry = len(self._seq)
+            entries.append(entry)
+            self._seq.append(seq)
+            self._pos.append(position)
+            self._current.append(True)
+        if seq == PADDING:
+            return
+        previous = self._latest.get((seq, position))
+        if previous is not None:
+            self._current[previous] = False
+        self._latest[(seq, position)] = entry
+        self._current[entry] = True
+
+    def adopt(self, seq: int, source: int, length: int) -> None:
+        for content, entries in list(self._index.items()):
+            for entry in list(entries):
+                if self._seq[entry] == source and self._pos[entry] < length and self._current[entry]:
+                    self._add(content, seq, self._pos[entry])
+
+    def rename(self, old: Ints, new: Ints) -> None:
+        """The keys with these contents have those now; both [B, L]."""
+        for before, after in zip(old.ravel().tolist(), new.ravel().tolist(), strict=True):
+            for entry in list(self._index.get(before, ())):
+                self._add(after, self._seq[entry], self._pos[entry])
+
+    def look_up(self, hashes: Ints, zero: Ints, seqs: Ints) -> tuple[Ints, Ints, int]:
+        """Sequence and position of each key [B, K], and how many are ambiguous. `seqs` are the rows' own,
+        [B].
+        """
+        key_seq = np.full(hashes.shape, UNKNOWN, np.int64)
+        key_pos = np.full(hashes.shape, -1, np.int64)
+        ambiguous = 0
+        for row, (contents, own) in enumerate(zip(hashes.tolist(), seqs.tolist(), strict=True)):
+            found = [self._resolve(self._index.get(content, ()), own) for content in contents]
+            key_seq[row] = [seq for seq, _ in found]
+            key_pos[row] = [position for _, position in found]
+            ambiguous += int((key_seq[row] == AMBIGUOUS).sum())
+        key_seq[zero], key_pos[zero] = PADDING, -1
+        return key_seq, key_pos, ambiguous
+
+    def _resolve(self, entries: Any, own: int) -> tuple[int, int]:
+        if not entries:
+            return UNKNOWN, -1
+        if len(entries) == 1:
+            entry = entries[0]
+            return (self._seq[entry], self._pos[entry]) if self._current[entry] else (PADDING, -1)
+        current = [e for e in entries if self._current[e]]
+        mine = [e for e in current if self._seq[e] == own]
+        if len(mine) > 1:
+            return AMBIGUOUS, -1
+        pool = mine or [e for e in current if self._seq[e] != PADDING]
+        return (self._seq[pool[0]], self._pos[pool[0]]) if pool else (PADDING, -1)
+
+
+def fed_by(event: AttentionEvent, feeding: Feeding | None, batch: int, length: int) -> Feeding:
+    """The feeding of this call; without one, rows are sequences 0, 1, ... and positions follow from the
+    offset.
+
+    Raises UsageError when the feeding has another shape than the forward.
+    """
+    if feeding is not None:
+        shapes = (len(feeding.seq), feeding.positions.shape, feeding.real.shape)
+        if shapes != (batch, (batch, length), (batch, length)):
+            raise UsageError(f"feeding describes {shapes[1]} tokens, the forward has {(batch, length)}")
+        return feeding
+    offset = event.offset if event.offset is not None else 0
+    starts = np.broadcast_to(np.asarray(offset), (batch,))
+    positions = starts[:, None] + np.arange(length)
+    return Feeding(list(range(batch)), positions, positions >= 0)
+
+
+def visible_keys(mask: Any, batch: int, q: int, length: int) -> Ints | None:
+    """A mask as boolean [B or 1, q, K], heads merged; None where it does not fit. "causal" is lower-right
+    aligned.
+    """
+    if mask is None:
+        return np.ones((1, q, length), np.bool_)
+    if isinstance(mask, str):
+        return np.arange(length)[None, None] <= np.arange(length - q, length)[None, :, None]
+    array = np.array(mask if mask.dtype == mx.bool_ else mask.astype(mx.float32))
+    visible: Ints = array if array.dtype == np.bool_ else np.greater(array, BLOCKED)
+    if visible.ndim >= 3:
+        visible = np.any(visible, axis=-3)
+    while visible.ndim < 3:
+        visible = visible[None]
+    fits = visible.shape[-1] in (1, length) and visible.shape[-2] in (1, q) and visible.shape[0] in (1, batch)
+    return np.broadcast_to(visible, (visible.shape[0], q, length)) if fits else None
+
+
+def row_hashes(keys: Any) -> tuple[Ints, Ints]:
+    """64-bit content hash of each key of [B, H, K, D] (or a quantised triple), [B, K]; and which are all
+    zeros.
+    """
+    parts = keys if isinstance(keys, tuple | list) else [keys]
+    rows = np.concatenate([_bytes(part) for part in parts], axis=-1)
+    batch, length, width = rows.shape
+    if width % 8:
+        rows = np.concatenate([rows, np.zeros((batch, length, -width % 8), np.uint8)], axis=-1)
+    words = np.ascontiguousarray(rows).view(np.uint64)
+    return _mix(words), np.logical_not(words.any(axis=-1))
+
+
+def _bytes(array: Any) -> Ints:
+    rows = mx.contiguous(array.transpose(0, 2, 1, 3))
+    words = np.array(rows.view({1: mx.uint8, 2: mx.uint16, 4: mx.uint32}[array.dtype.size]))
+    return np.ascontiguousarray(words).reshape(*words.shape[:2], -1).view(np.uint8)
+
+
+def _mix(words: Ints) -> Ints:
+    """Words are mixed (the finaliser of splitmix64) with a salt of their place before they are added up."""
+    salts = np.random.default_rng(0x6D6C78).integers(1, 2**63, words.shape[-1], dtype=np.uint64)
+    mixed = _finalise(words ^ salts)
+    return _finalise((mixed * (salts | np.uint64(1))).sum(axis=-1, dtype=np.uint64))
+
+
+def _finalise(x: Ints) -> Ints:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Ints = x ^ (x >> np.uint64(31))
+    return mixed

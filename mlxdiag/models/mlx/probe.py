@@ -1,0 +1,215 @@
+"""The probe: sees what every attention layer of a running mlx-lm model is given, without touching the
+library.
+
+It replaces a few methods and functions while it is installed and puts the original objects back afterwards.
+At the shapes level nothing is evaluated and no array is read. `create_attention_mask` and the library's own
+`scaled_dot_product_attention` are left alone: families import them by value.
+"""
+
+from __future__ import annotations
+
+import inspect as python_inspect
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import mlx.core as mx
+import mlx_lm.models.base as library_base
+import mlx_lm.models.cache as library_caches
+
+from mlxdiag.models.mlx import caches as own_caches
+from mlxdiag.models.mlx.attend import Attend
+from mlxdiag.models.mlx.identity import Identity
+from mlxdiag.models.mlx.probe_calls import (
+    attention_wrapper,
+    batch_update_wrapper,
+    rope_wrapper,
+    update_wrapper,
+)
+from mlxdiag.models.mlx.probe_entries import to_attention
+from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
+from mlxdiag.models.mlx.probe_frame import Frame, Local
+from mlxdiag.models.mlx.probe_operations import Operations
+from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.models.mlx.probe_tags import Tag, kind_of
+from mlxdiag.models.mlx.probe_watcher import AttendWatcher
+
+__all__ = ["AttentionEvent", "CacheEvent", "Event", "Feeding", "Probe", "Seen", "StepEvent", "to_attention"]
+
+LEVELS = ("shapes", "visibility")
+
+
+class Probe:
+    """Delivers a `StepEvent` for each forward of a watched model and a `CacheEvent` for each cache
+    operation.
+
+    `sink` is called in the thread of the forward, when its graph is built and before it is evaluated.
+    `attend` may replace keys, values and mask of any attention call. Installing counts: the originals are
+    back when every `install` has had its `remove`.
+    """
+
+    def __init__(
+        self, sink: Callable[[Event], Any], level: str = "shapes", attend: Attend | None = None
+    ) -> None:
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
+        self.sink = sink
+        self.level = level
+        self.feeding: Feeding | None = None
+        """What the next forward feeds; read at the visibility level only, and dropped after one forward."""
+        self.identity = Identity() if level == "visibility" else None
+        self._watcher = (
+            AttendWatcher(self.identity, attend, lambda: self.feeding) if attend or self.identity else None
+        )
+        self._local = Local()
+        self._patches = Patches()
+        self._installed = 0
+        self._names: dict[int, str] = {}
+        self._layers: dict[int, int] = {}
+        self._watched: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self.install()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def install(self) -> Self:
+        """Put the wrappers in place; models loaded before or after are then given to `watch`."""
+        self._installed += 1
+        if self._installed > 1:
+            return self
+        for cls in _cache_classes():
+            self._patch_cache(cls)
+        add, local = self._patches.add, self._local
+        attention = partial(attention_wrapper, local=local, watcher=self._watcher)
+        add(mx.fast, "scaled_dot_product_attention", attention)
+        add(library_base, "quantized_scaled_dot_product_attention", attention)
+        add(mx.fast, "rope", partial(rope_wrapper, local=local))
+        for model in self._watched:
+            self._patch_model(model)
+        return self
+
+    def remove(self) -> None:
+        """Put the original objects back, once every `install` has been undone."""
+        if self._installed == 0:
+            return
+        self._installed -= 1
+        if self._installed == 0:
+            self._patches.undo()
+
+    def watch(self, model: Any) -> str:
+        """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...)."""
+        name = self._names.get(id(model))
+        if name is not None:
+            return name
+        name = self._names[id(model)] = f"m{len(self._watched) + 1}"
+        self._watched.append(model)
+        for index, layer in enumerate(getattr(model, "layers", ())):
+            if layer is not None:
+                self._layers[id(layer)] = index
+        if self._installed:
+            self._patch_model(model)
+        return name
+
+    def watch_class(self, model_class: type) -> None:
+        """Follow every instance of a model class, each from its first forward on."""
+        self._patches.add(model_class, "__call__", self._model_wrapper)
+
+    def _patch_model(self, model: Any) -> None:
+        self.watch_class(type(model))
+        for layer in getattr(model, "layers", ()):
+            if layer is not None:
+                self._patches.add(type(layer), "__call__", self._layer_wrapper)
+
+    def _patch_cache(self, cls: type) -> None:
+        own, add = vars(cls), self._patches.add
+        batched = kind_of(cls) in ("batch", "batch_rotating")
+        operations = Operations(self.sink, self._copied, self.identity.quantized if self.identity else None)
+        if "update_and_fetch" in own:
+            make = batch_update_wrapper if batched else update_wrapper
+            add(
+                cls,
+                "update_and_fetch",
+                partial(make, local=self._local, watcher=self._watcher, on_copy=self._copied),
+            )
+        for name, maker in operations.makers.items():
+            if name in own:
+                add(cls, name, maker)
+        if batched:
+            add(cls, "__init__", operations.created)
+        if "merge" in own and kind_of(cls) in ("batch", "batch_rotating", "recurrent"):
+            add(cls, "merge", operations.merge)
+
+    def _copied(self, tag: Tag, parent: int) -> None:
+        self.sink(CacheEvent("copy", tag.uid, tag.name, tag.kind, index=tag.index, parents=[parent]))
+
+    def _layer_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, layers, watcher = self._local, self._layers, self._watcher
+
+        def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
+            frame = local.frame
+            if frame is None:
+                return original(layer, *args, **kwargs)
+            index = layers.get(id(layer))
+            if index is None or frame.layer is not None:
+                return original(layer, *args, **kwargs)
+            frame.enter(index, args, kwargs)
+            try:
+                return original(layer, *args, **kwargs)
+            except BaseException:
+                if frame.failed is None:
+                    frame.failed = index
+                raise
+            finally:
+                if watcher is not None:
+                    watcher.left(frame)
+                frame.leave()
+
+        return __call__
+
+    def _model_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local = self._local
+
+        def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if local.frame is not None or not self._installed:
+                return original(model, *args, **kwargs)
+            batch, q = _shape_of_input(args, kwargs)
+            step = StepEvent(self.watch(model), batch, q, [])
+            frame = local.frame = Frame(step, _caches_in(args, kwargs))
+            try:
+                return original(model, *args, **kwargs)
+            except BaseException as error:
+                step.error, step.error_type = str(error), type(error).__name__
+                step.error_layer = frame.failed
+                raise
+            finally:
+                local.frame = None
+                self.feeding = None
+                self.sink(step)
+
+        return __call__
+
+
+def _cache_classes() -> list[type]:
+    found = [*vars(library_caches).values(), *vars(own_caches).values()]
+    base = library_caches._BaseCache
+    classes = [c for c in found if python_inspect.isclass(c) and issubclass(c, base)]
+    return [c for c in dict.fromkeys(classes) if c not in (base, library_caches.CacheList)]
+
+
+def _shape_of_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
+    for value in (*args, *kwargs.values()):
+        shape = getattr(value, "shape", None)
+        if shape is not None and len(shape) >= 2:
+            return int(shape[0]), int(shape[1])
+    return 0, 0
+
+
+def _caches_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if "cache" in kwargs:
+        return kwargs["cache"]
+    return next((a for a in args if isinstance(a, list | tuple)), None)

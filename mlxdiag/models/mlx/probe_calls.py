@@ -1,0 +1,140 @@
+"""The hot path: wrappers of `update_and_fetch`, attention and RoPE. Some microseconds a layer, no array
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mlxdiag.models.mlx import probe_rows
+from mlxdiag.models.mlx.probe_events import AttentionEvent
+from mlxdiag.models.mlx.probe_frame import Frame, Local, key_length, mask_shape
+from mlxdiag.models.mlx.probe_tags import Tag, tag_of
+
+Wrapper = Callable[..., Any]
+OnCopy = Callable[[Tag, int], None]
+
+
+class Watcher(Protocol):
+    """What the visibility level and the intervention add to a call. Absent at the shapes level."""
+
+    def inserting(self, frame: Frame, event: AttentionEvent, cache: Any, keys: Any) -> None:
+        """New keys [B, H, L, D] are about to be appended."""
+
+    def attending(
+        self, frame: Frame, event: AttentionEvent, queries: Any, keys: Any, values: Any, mask: Any
+    ) -> tuple[Any, Any, Any]:
+        """The call is about to be made; returns the keys, values and mask to make it with."""
+
+    def left(self, frame: Frame) -> None:
+        """A layer has ended; its pending updates had their softmax computed by hand."""
+
+
+def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_copy: OnCopy) -> Wrapper:
+    """For caches of one sequence, or of rows at one offset."""
+
+    def update_and_fetch(cache: Any, keys: Any, values: Any) -> Any:
+        frame = local.frame
+        if frame is None or frame.busy:
+            return original(cache, keys, values)
+        return _update(original, frame, watcher, tag_of(cache, on_copy), cache, keys, values)
+
+    return update_and_fetch
+
+
+def batch_update_wrapper(
+    original: Wrapper, local: Local, watcher: Watcher | None, on_copy: OnCopy
+) -> Wrapper:
+    """For batch caches, whose rows are followed outside of a forward too."""
+
+    def update_and_fetch(cache: Any, keys: Any, values: Any) -> Any:
+        frame = local.frame
+        tag = tag_of(cache, on_copy)
+        if frame is None or frame.busy:
+            probe_rows.updated(tag, cache, keys.shape[2])
+            return original(cache, keys, values)
+        return _update(original, frame, watcher, tag, cache, keys, values)
+
+    return update_and_fetch
+
+
+def _update(
+    original: Wrapper, frame: Frame, watcher: Watcher | None, tag: Tag, cache: Any, keys: Any, values: Any
+) -> Any:
+    if tag.index is None:
+        tag.index = frame.index_of(cache)
+        tag.layer = frame.layer
+    q = keys.shape[2]
+    offset, cursor, live_start, live, buffer = tag.read(cache, tag)
+    event = AttentionEvent(
+        frame.layer,
+        tag.index,
+        tag.name,
+        tag.kind,
+        tag.window,
+        tag.keep,
+        tag.slack,
+        tag.kv_bits,
+        offset,
+        cursor,
+        live_start,
+        live,
+        buffer,
+        q,
+    )
+    event.rope = frame.position(cache, tag)
+    if tag.batched:
+        event.left_padding = tag.left
+        event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
+    if watcher is not None:
+        watcher.inserting(frame, event, cache, keys)
+    if tag.batched:
+        probe_rows.updated(tag, cache, q)
+    frame.busy = True
+    try:
+        returned = original(cache, keys, values)
+    except BaseException:
+        frame.step.attention.append(event)
+        raise
+    finally:
+        frame.busy = False
+    event.k = key_length(returned[0])
+    frame.updated[id(cache)] = event
+    frame.returned(event, returned[0])
+    return returned
+
+
+def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) -> Wrapper:
+    """For `mx.fast.scaled_dot_product_attention` and the library's quantised one."""
+
+    def attention(queries: Any, keys: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
+        frame = local.frame
+        if frame is None:
+            return original(queries, keys, values, *args, **kwargs)
+        event = frame.take(keys, queries.shape[2])
+        mask = kwargs.get("mask")
+        event.k_seen = key_length(keys)
+        event.mask = mask_shape(mask)
+        event.sinks = kwargs.get("sinks") is not None
+        frame.attended = True
+        frame.step.attention.append(event)
+        if watcher is not None:
+            keys, values, mask = watcher.attending(frame, event, queries, keys, values, mask)
+            if mask is not None or "mask" in kwargs:
+                kwargs["mask"] = mask
+        return original(queries, keys, values, *args, **kwargs)
+
+    return attention
+
+
+def rope_wrapper(original: Wrapper, local: Local) -> Wrapper:
+    """For `mx.fast.rope`: remembers the position it is given."""
+
+    def rope(*args: Any, **kwargs: Any) -> Any:
+        frame = local.frame
+        if frame is not None:
+            frame.rope = kwargs.get("offset")
+        return original(*args, **kwargs)
+
+    return rope

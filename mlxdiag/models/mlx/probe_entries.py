@@ -1,0 +1,69 @@
+"""From the probe's events to the attention entries of a trace: equal layers share one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset
+from mlxdiag.traces.types import Attention
+
+Observed = Callable[[AttentionEvent], dict[str, Any]]
+
+
+def to_attention(
+    events: Iterable[AttentionEvent], geometry: Geometry | None = None, observed: Observed | None = None
+) -> list[Attention]:
+    """One entry for all layers whose calls were equal, in the order of their first layer.
+
+    The family of a layer is what `geometry` says, never what its cache looks like. `observed` adds fields to
+    an entry (those of the visibility level); layers that differ in them are kept apart.
+    """
+    families = {layer.index: layer.family for layer in geometry.layers} if geometry else {}
+    groups: dict[bytes, tuple[Attention, list[int]]] = {}
+    for event in events:
+        family = families.get(event.layer) if event.layer is not None else None
+        entry = _entry(event, family, observed(event) if observed else {})
+        layers = groups.setdefault(msgspec.msgpack.encode(entry), (entry, []))[1]
+        if event.layer is not None:
+            layers.append(event.layer)
+    return [msgspec.structs.replace(e, layers=sorted(layers) or None) for e, layers in groups.values()]
+
+
+def _entry(event: AttentionEvent, family: str | None, more: dict[str, Any]) -> Attention:
+    offset = one_if_equal(event.offset)
+    batched = event.kind in ("batch", "batch_rotating")
+    # Counted in the batch's own cursor, a live start would be compared with the offsets of rows.
+    start = None if batched else event.live_start
+    return Attention(
+        family=family,
+        cache=event.kind if event.kind != "unknown" else None,
+        window=event.window,
+        keep=event.keep,
+        slack=event.slack,
+        offset=offset,
+        cursor=event.cursor if event.cursor != offset else None,
+        live_start=start or None,
+        live=event.live if start or event.kind == "buffered" else None,
+        buffer=event.buffer or None,
+        q=event.q,
+        k=event.k,
+        rope=one_if_equal(event.rope),
+        mask=event.mask,
+        fate=event.fate,
+        fallback=event.fallback,
+        kv_bits=event.kv_bits,
+        sinks=event.sinks or None,
+        vectors=event.vectors,
+        **more,
+    )
+
+
+def one_if_equal(offset: Offset) -> Offset:
+    """An int where all rows are equal, else the list."""
+    if isinstance(offset, list) and offset and all(o == offset[0] for o in offset):
+        return offset[0]
+    return offset

@@ -1,0 +1,136 @@
+"""What the probe tells its sink: one event per forward and one per cache operation. Plain data, never an
+array.
+
+`None` means not observed, save for `mask`, where `UNSET` does and `None` is the observation that no mask
+was given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+Offset = int | list[int] | None
+
+
+class Seen(msgspec.Struct):
+    """What one attention call really attended; visibility level only. K is the key axis that was attended."""
+
+    mask: np.ndarray[Any, Any]
+    """Boolean [B or 1, q, K]: True where a query sees a key. Expanded where the call had "causal" or no
+    mask.
+    """
+    key_seq: np.ndarray[Any, Any]
+    """[B, K]: the sequence that each key belongs to; see `identity` for the negative codes."""
+    key_pos: np.ndarray[Any, Any]
+    """[B, K]: its absolute position; -1 for padding, unknown and ambiguous keys."""
+    query_seq: np.ndarray[Any, Any]
+    """[B]"""
+    query_pos: np.ndarray[Any, Any]
+    """[B, q]"""
+    query_real: np.ndarray[Any, Any]
+    """[B, q]: False where the query is padding."""
+    ambiguous: int = 0
+    """Keys whose content was inserted at several positions, so that they cannot be told apart."""
+
+
+class AttentionEvent(msgspec.Struct, eq=False):
+    """One attention call of one layer. Lengths count tokens; offsets are those before the call."""
+
+    layer: int | None
+    index: int | None
+    """Place of the cache in the prompt cache list."""
+    name: str | None
+    """Class of the cache."""
+    kind: str | None
+    """Kind of the cache, in the words of `traces.types.CACHE_KINDS`; None where there is no cache."""
+    window: int | None
+    keep: int | None
+    slack: int | None
+    kv_bits: int | None
+    offset: Offset
+    """A list, one per row, for batch caches whose rows are known without reading an array."""
+    cursor: int | None
+    """The cache's own counter: the batch cursor of batch caches, else the offset."""
+    live_start: int | None
+    live: int | None
+    buffer: int | None
+    """Key slots allocated before the call."""
+    q: int
+    left_padding: list[int] | None = None
+    vectors: dict[str, int] | None = None
+    """Lengths of the cache's per-row arrays."""
+    rope: Offset = None
+    k: int | None = None
+    """Keys that the cache returned (those of the owner, on a layer that borrows its keys)."""
+    k_seen: int | None = None
+    """Keys that the attention call was handed."""
+    mask: tuple[int, ...] | str | UnsetType | None = UNSET
+    sinks: bool | None = None
+    owner: int | None = None
+    """The earlier layer whose keys this one borrows."""
+    manual: bool = False
+    """The softmax was computed by hand: the mask is the layer's own argument."""
+    fate: str | None = None
+    fallback: str | None = None
+    seen: Seen | None = None
+
+
+class StepEvent(msgspec.Struct):
+    """One forward of a model, delivered when its graph is built and before anything is evaluated."""
+
+    model: str
+    """m1, m2, ... in the order in which models were first seen."""
+    batch: int
+    q: int
+    attention: list[AttentionEvent] = []
+    error: str | None = None
+    """Text of the exception that building the graph raised; it goes on to the caller unchanged."""
+    error_type: str | None = None
+    error_layer: int | None = None
+
+
+class CacheEvent(msgspec.Struct):
+    """One operation on a cache outside a forward. Caches are named by `uid`, which is unique within the
+    process.
+    """
+
+    op: str
+    """trim, trim_front, prepare, finalize, filter, extend, extract, merge, to_quantized or copy."""
+    uid: int
+    name: str
+    kind: str
+    index: int | None = None
+    layer: int | None = None
+    before: Offset = None
+    """Offset before the operation."""
+    after: Offset = None
+    asked: int | None = None
+    done: int | None = None
+    rows: list[int] | None = None
+    """Batch rows kept by a filter, or the row extracted."""
+    parents: list[int] = []
+    """Caches that went into a merge, an extend, an extract, a copy or a conversion."""
+    declared: list[int] | None = None
+    """Merge: the length that each row's cache reports."""
+    sizes: list[int] | None = None
+    """Merge: the length that each row's key array can give."""
+    kv_bits: int | None = None
+    error: str | None = None
+
+
+class Feeding(msgspec.Struct):
+    """What the driver feeds next, for the visibility level."""
+
+    seq: list[int]
+    """Sequence number of each row, >= 0."""
+    positions: np.ndarray[Any, Any]
+    """[B, L]: absolute position of each token; any value where it is padding."""
+    real: np.ndarray[Any, Any]
+    """Boolean [B, L]: False where the token is padding."""
+
+
+Event = StepEvent | CacheEvent

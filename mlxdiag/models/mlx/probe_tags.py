@@ -1,0 +1,157 @@
+"""What is known of a cache without reading an array: its kind, its counters, and the rows of a batch.
+
+Batch caches keep offsets and paddings in arrays. Reading those would evaluate them, so their values are
+followed here from the Python lists that the caches are given. Checked against mlx-lm 0.32.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from mlxdiag.models.mlx.probe_events import Offset
+
+KINDS = {
+    "KVCache": "dense",
+    "ConcatenateKVCache": "dense",
+    "FrontTrimKVCache": "dense",
+    "SlicedKVCache": "dense",
+    "QuantizedKVCache": "quantized",
+    "RotatingKVCache": "rotating",
+    "ClampedRotatingKVCache": "rotating",
+    "BufferedRotatingKVCache": "buffered",
+    "ChunkedKVCache": "chunked",
+    "BatchKVCache": "batch",
+    "BatchRotatingKVCache": "batch_rotating",
+    "ArraysCache": "recurrent",
+}
+_ATTRIBUTE = "_mlxdiag"
+_UIDS = itertools.count(1)
+
+Counters = tuple[Offset, int | None, int | None, int | None, int | None]
+"""offset, cursor, live_start, live, buffer"""
+
+
+class Tag:
+    """Kept in the cache's `__dict__`, so that it costs one look-up and goes with the cache into a deep
+    copy.
+    """
+
+    __slots__ = (
+        "home",
+        "index",
+        "keep",
+        "kind",
+        "kv_bits",
+        "layer",
+        "left",
+        "lengths",
+        "name",
+        "offsets",
+        "read",
+        "right",
+        "slack",
+        "uid",
+        "window",
+    )
+
+    def __init__(self, cache: Any) -> None:
+        self.home = id(cache)
+        self.uid = next(_UIDS)
+        self.name = type(cache).__name__
+        self.kind = kind_of(type(cache))
+        self.read = _READERS.get(self.kind, _nothing)
+        values = [getattr(cache, n, None) for n in ("max_size", "chunk_size", "window")]
+        self.window: int | None = next((v for v in values if v is not None), None)
+        self.keep: int | None = getattr(cache, "keep", None) or getattr(cache, "sinks", None)
+        self.slack: int | None = getattr(cache, "slack", None)
+        self.kv_bits: int | None = getattr(cache, "bits", None)
+        self.index: int | None = None
+        self.layer: int | None = None
+        self.offsets: list[int] | None = None
+        self.left: list[int] | None = None
+        self.right: list[int] | None = None
+        """Right padding of a `BatchKVCache` that waits for `finalize`."""
+        self.lengths: list[int] | None = None
+        """Offsets at which the rows of a `BatchRotatingKVCache` really end, until `finalize`."""
+
+    @property
+    def batched(self) -> bool:
+        return self.kind in ("batch", "batch_rotating")
+
+    def offset_of(self, cache: Any) -> Offset:
+        """The cache's offset now, without reading an array."""
+        return self.read(cache, self)[0]
+
+
+def kind_of(cls: type) -> str:
+    """The cache kind of a class or of its nearest known ancestor; "unknown" for a foreign one."""
+    return next((KINDS[c.__name__] for c in cls.__mro__ if c.__name__ in KINDS), "unknown")
+
+
+def tag_of(cache: Any, on_copy: Callable[[Tag, int], None] | None = None) -> Tag:
+    """The cache's tag, made on first sight. A deep copy gets one of its own, announced with its parent's
+    uid.
+    """
+    tag: Tag | None = cache.__dict__.get(_ATTRIBUTE)
+    if tag is not None and tag.home == id(cache):
+        return tag
+    fresh = Tag(cache)
+    if tag is not None:
+        for name in ("offsets", "left", "right", "lengths", "index", "layer"):
+            setattr(fresh, name, getattr(tag, name))
+        if on_copy is not None:
+            on_copy(fresh, tag.uid)
+    cache.__dict__[_ATTRIBUTE] = fresh
+    return fresh
+
+
+def _slots(cache: Any) -> int:
+    keys = cache.keys
+    if keys is None:
+        return 0
+    return int((keys[0] if isinstance(keys, tuple | list) else keys).shape[2])
+
+
+def _dense(cache: Any, _: Tag) -> Counters:
+    offset = cache.offset
+    start = getattr(cache, "live_start", 0)
+    return offset, offset, start, offset - start, _slots(cache)
+
+
+def _chunked(cache: Any, _: Tag) -> Counters:
+    offset, start = cache.offset, cache.start_position
+    return offset, offset, start, offset - start, _slots(cache)
+
+
+def _rotating(cache: Any, _: Tag) -> Counters:
+    offset, slots = cache.offset, _slots(cache)
+    live = offset if offset < slots else slots
+    return offset, offset, offset - live, live, slots
+
+
+def _batch(cache: Any, tag: Tag) -> Counters:
+    cursor = cache._idx
+    return tag.offsets, cursor, 0, cursor, _slots(cache)
+
+
+def _batch_rotating(cache: Any, tag: Tag) -> Counters:
+    cursor, slots = cache._offset, _slots(cache)
+    live = cursor if cursor < slots else slots
+    return tag.offsets, cursor, cursor - live, live, slots
+
+
+def _nothing(_cache: Any, _tag: Tag) -> Counters:
+    return None, None, None, None, None
+
+
+_READERS: dict[str, Callable[[Any, Tag], Counters]] = {
+    "dense": _dense,
+    "quantized": _dense,
+    "rotating": _rotating,
+    "buffered": _rotating,
+    "chunked": _chunked,
+    "batch": _batch,
+    "batch_rotating": _batch_rotating,
+}
