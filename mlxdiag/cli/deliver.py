@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mlxdiag.cli.settings import Settings
 from mlxdiag.cli.streams import ReaderGone, colour, complain, put
 from mlxdiag.errors import CLEAN, FINDINGS, MlxdiagError, UsageError
 from mlxdiag.inspect.findings import Report
-from mlxdiag.reports.formats import RENDERERS
+from mlxdiag.reports.formats import renderer
 from mlxdiag.reports.locate import lines_of_steps
 from mlxdiag.reports.view import View, coverage, tally
 
@@ -27,10 +26,10 @@ def deliver(reports: Sequence[Report], settings: Settings, failures: Sequence[Ml
     whole = code in (CLEAN, FINDINGS) and not failures
     target = settings.output if whole else None
     if reports:
-        write_result(RENDERERS[settings.format](reports, _view(reports, settings, target)), target)
+        write_result(renderer(settings.format)(reports, _view(reports, settings, target)), target)
     if target or settings.format != "text":
         summarise(reports)
-    for line in verdict.explanation(reports, settings):
+    for line in [] if failures else verdict.explanation(reports, settings):
         complain(line)
     for failure in failures:
         complain(f"error: {failure}")
@@ -56,6 +55,8 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         UsageError: the folder or the file cannot be written.
     """
+    import tempfile  # needed for files only, and slow to import
+
     data = text.encode("utf-8", "backslashreplace")
     try:
         if path.exists() and not path.is_file():

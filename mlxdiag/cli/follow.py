@@ -33,7 +33,8 @@ def follow_trace(source: str, settings: Settings) -> int:
     if settings.format not in FORMATS:
         raise UsageError(f"--follow can show {', '.join(FORMATS)}; {settings.format} needs a finished trace")
     with open_stream(source, follow=True) as stream:
-        watch = Watch(Inspector(stream.header, settings.select, settings.ignore), source, settings)
+        inspector = Inspector(stream.header, settings.select, settings.ignore, source=source)
+        watch = Watch(inspector, source, settings)
         try:
             for entry in stream:
                 watch.show(watch.inspector.feed(entry))
@@ -72,7 +73,6 @@ class Watch:
     def close(self, truncated: bool = False) -> int:
         """Show what only the end tells, and the counts; the exit code."""
         report = self.inspector.close(truncated=truncated)
-        report.source = self.source
         if self.unfinished:
             report.findings = [finding for finding in report.findings if finding.code not in ENDINGS]
         try:

@@ -9,7 +9,6 @@ import typer
 
 from mlxdiag.cli import options
 from mlxdiag.cli.deliver import deliver
-from mlxdiag.cli.follow import follow_trace
 from mlxdiag.cli.settings import Settings, settle
 from mlxdiag.cli.streams import complain
 from mlxdiag.errors import UnreadableError, UsageError
@@ -51,6 +50,8 @@ def main(
     if follow:
         if len(traces) != 1:
             raise UsageError("--follow watches one trace")
+        from mlxdiag.cli.follow import follow_trace  # a plain inspect starts sooner without it
+
         return follow_trace(STDIN if traces[0] == "-" else traces[0], settings)
     reports: list[Report] = []
     failures: list[UnreadableError] = []
@@ -65,12 +66,13 @@ def main(
 
 def judge(trace: str, settings: Settings) -> tuple[Report | None, UnreadableError | None]:
     """The report on one file, and the error that ended it early: what came before the error is judged."""
+    name = "<stdin>" if trace == "-" else trace
     inspector = None
     broken = None
     truncated = False
     try:
         with open_stream(STDIN if trace == "-" else trace) as stream:
-            inspector = Inspector(stream.header, settings.select, settings.ignore)
+            inspector = Inspector(stream.header, settings.select, settings.ignore, source=name)
             for entry in stream:
                 inspector.feed(entry)
             truncated = stream.truncated
@@ -81,7 +83,6 @@ def judge(trace: str, settings: Settings) -> tuple[Report | None, UnreadableErro
     if inspector is None:
         return None, broken
     report = inspector.close(truncated=truncated or broken is not None)
-    report.source = "<stdin>" if trace == "-" else trace
     return (None if broken and not report.summary.steps else report), broken
 
 

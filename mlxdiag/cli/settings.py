@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from mlxdiag.errors import UsageError
+from mlxdiag.reports.formats import FORMATS
 
-FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 FAIL_ON = ("error", "warning")
 KEYS = ("format", "select", "ignore", "fail-on")
 
@@ -48,19 +48,20 @@ def settle(
     known = sorted(codes)
     config = _configured(Path.cwd())
     settings = Settings(
-        format=_one_of("format", format or config.get("format", "text"), FORMATS),
+        format=one_of("format", format or config.get("format", "text"), FORMATS),
         output=None if output == Path("-") else output,
         force=force,
         select=_prefixes("select", select or config.get("select", ()), known),
         ignore=_prefixes("ignore", ignore or config.get("ignore", ()), known),
-        fail_on=_one_of("fail-on", fail_on or config.get("fail-on", "error"), FAIL_ON),
+        fail_on=one_of("fail-on", fail_on or config.get("fail-on", "error"), FAIL_ON),
         expect=None if expect is None else _expected(expect, known),
     )
-    _refuse_overwriting(settings)
+    refuse_overwriting(settings.output, force)
     return settings
 
 
-def _one_of(option: str, value: Any, allowed: Sequence[str]) -> str:
+def one_of(option: str, value: Any, allowed: Sequence[str]) -> str:
+    """`value` as it is. Raises UsageError where it is none of `allowed`."""
     if value in allowed:
         return str(value)
     raise UsageError(f"{option}: {value!r} is none of {', '.join(allowed)}")
@@ -85,14 +86,13 @@ def _expected(value: str, known: Sequence[str]) -> tuple[str, ...]:
     return codes
 
 
-def _refuse_overwriting(settings: Settings) -> None:
-    """Asked before the work, so that a long replay is not lost to it."""
-    path = settings.output
+def refuse_overwriting(path: Path | None, force: bool) -> None:
+    """Asked before the work, so that a long replay is not lost to it. Raises UsageError."""
     if path is None:
         return
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UsageError(f"cannot write {path}: not a file in an existing folder")
-    if path.is_file() and not settings.force:
+    if path.is_file() and not force:
         raise UsageError(f"{path} exists: give another name, or --force to overwrite it")
 
 

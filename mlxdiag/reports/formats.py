@@ -1,15 +1,15 @@
-"""Every format that a report can be shown in."""
+"""Every format that a report can be shown in, each imported only when it is asked for."""
 
 from __future__ import annotations
 
-from mlxdiag.reports import github, json, junit, markdown, sarif, text
+from importlib import import_module
+
 from mlxdiag.reports.view import Renderer
 
-RENDERERS: dict[str, Renderer] = {
-    "text": text.render,
-    "json": json.render,
-    "sarif": sarif.render,
-    "github": github.render,
-    "junit": junit.render,
-    "markdown": markdown.render,
-}
+FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
+
+
+def renderer(format: str) -> Renderer:
+    """The `render` function of the module named like the format."""
+    render: Renderer = import_module(f"mlxdiag.reports.{format}").render
+    return render

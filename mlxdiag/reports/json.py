@@ -17,7 +17,7 @@ from mlxdiag.reports.view import View
 
 def render(reports: Sequence[Report], view: View) -> str:
     """The document, indented. Numbers that JSON lacks (NaN, infinities) become null."""
-    return msgspec.json.format(encode(document(reports)), indent=2).decode() + "\n"
+    return pretty(document(reports))
 
 
 def document(reports: Sequence[Report]) -> dict[str, Any]:
@@ -33,6 +33,11 @@ def document(reports: Sequence[Report]) -> dict[str, Any]:
     if len(reports) != 1:
         joined["sources"] = [{"source": report.source, "summary": report.summary} for report in reports]
     return joined
+
+
+def pretty(value: Any) -> str:
+    """JSON with an indent of two, and a line feed at the end."""
+    return msgspec.json.format(encode(value), indent=2).decode() + "\n"
 
 
 def plain(finding: Finding) -> dict[str, Any]:

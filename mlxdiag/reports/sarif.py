@@ -7,8 +7,6 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from mlxdiag import __version__
 from mlxdiag.inspect.findings import Finding, Report
 from mlxdiag.reports import json
@@ -36,7 +34,7 @@ def render(reports: Sequence[Report], view: View) -> str:
         },
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(json.encode(log), indent=2).decode() + "\n"
+    return json.pretty(log)
 
 
 def _rule(finding: Finding) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+# Needs Python 3.11 or newer, git and make; everything else is set up in .venv by the first target that is made.
+# PYTHON=python3.12 chooses another interpreter, ARGS passes options on: make replay ARGS="--format json".
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SAMPLE := traces/gemma4-chunked-prefill.yaml
+EXPECT := MD105
+ARGS ?=
+
+# On a CPU the tiny models of the tests spend longer compiling kernels than running them.
+export MLX_DISABLE_COMPILE ?= 1
+
+.PHONY: replay test bench lint clean
+.DEFAULT_GOAL := test
+
+replay: $(READY)
+	$(BIN)/mlxdiag replay $(SAMPLE) --expect $(EXPECT) $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(READY)
+	$(BIN)/python -m bench $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV)
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "mlxdiag needs Python 3.11 or newer, and found none: give one with PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "setting up $(VENV), once" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m compileall -q mlxdiag
+	@touch $@
