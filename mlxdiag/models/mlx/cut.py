@@ -13,7 +13,7 @@ from mlxdiag.models.mlx import sizes
 def kept_layers(geometry: Geometry) -> tuple[int, ...]:
     """Which layers a tiny instance keeps: whole periods, two layers of each kind, sharers with their owners.
 
-    Where no period divides the pattern, the shortest prefix that holds two of each kind (or all of a rarer one).
+    Where the pattern has no period, the shortest prefix that holds two of each kind (or all of a rarer one).
     """
     kinds = _kinds(geometry)
     owners = [index for index in range(len(kinds)) if _owns(geometry, index)]

@@ -11,7 +11,7 @@ import msgspec
 
 
 class Habit(msgspec.Struct, frozen=True, kw_only=True):
-    """How one family reads a config that does not say."""
+    """How one family reads a config that does not say. Without any window a pattern means full layers."""
 
     pattern: str = "G"
     window: int | None = None
@@ -23,50 +23,61 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """Full layers of a model that also has windowed ones carry no positional encoding."""
     sinks: bool = False
     softmax: str = "fused"
-    needs_window: bool = False
-    """The pattern holds only when the config names a window."""
+    last: str | None = None
+    """Letter that the last layer has, whatever is listed."""
     text: str | None = None
     """The model type of the nested text model, where a wrapper's `text_config` does not name it."""
     differs: str = ""
     """Where mlx-lm is known to do something else than the config says."""
 
 
-_EVERY_LAYER = Habit(
-    pattern="L",
-    needs_window=True,
-    differs="mlx-lm 0.32 reads no window from this config and attends to everything",
-)
+_NO_WINDOW_CODE = "mlx-lm 0.32 reads no window from this config and attends to everything"
+_EVERY_LAYER = Habit(pattern="L", differs=_NO_WINDOW_CODE)
+_RECURRENT = Habit(pattern="R")
 
 HABITS: dict[str, Habit] = {
+    "llama": Habit(depth=32),
+    "qwen2": Habit(depth=32, differs=_NO_WINDOW_CODE),
+    "qwen3": Habit(depth=32, differs=_NO_WINDOW_CODE),
+    "qwen3_moe": Habit(differs=_NO_WINDOW_CODE),
     "gemma2": Habit(
         pattern="LG",
         window=4096,
+        depth=26,
         softmax="manual",
         differs="mlx-lm 0.32 keeps dense caches and builds one causal mask for every layer",
     ),
     "gemma3": Habit(text="gemma3_text"),
     "gemma3_text": Habit(
         pattern="LLLLLG",
-        window=512,
+        window=4096,
         depth=26,
-        differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",
+        differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types; its default window is 512",
     ),
     "gemma3n": Habit(text="gemma3n_text"),
-    "gemma3n_text": Habit(pattern="LLLLG", window=512),
+    "gemma3n_text": Habit(pattern="LLLLG", window=512, depth=35, shared=15),
     "gemma4": Habit(text="gemma4_text"),
     "gemma4_unified": Habit(text="gemma4_text"),
-    "gemma4_text": Habit(pattern="LLLLG", window=512, depth=35, shared=20),
+    "gemma4_text": Habit(
+        pattern="LLLLLG",
+        window=512,
+        depth=30,
+        last="G",
+        differs="mlx-lm 0.32 takes a silent config as the E2B model (every 5th layer full, 20 sharing keys)",
+    ),
     "gpt_oss": Habit(pattern="LG", window=128, depth=36, sinks=True),
+    "mellum": Habit(window=1024, depth=28),
     "exaone4": Habit(
         pattern="LLLG",
-        needs_window=True,
+        window=4096,
+        depth=32,
         nope=True,
         differs="mlx-lm 0.32 reads sliding_window_pattern as a string and ignores layer_types",
     ),
-    "exaone_moe": Habit(nope=True),
+    "exaone_moe": Habit(pattern="LLLG", window=4096, depth=32, nope=True),
     "ministral3": Habit(
         pattern="L",
-        needs_window=True,
+        depth=34,
         differs="mlx-lm 0.32 takes every layer as full when layer_types is absent, whatever the window",
     ),
     "mistral3": Habit(text="mistral"),
@@ -74,24 +85,24 @@ HABITS: dict[str, Habit] = {
     "cohere2": Habit(
         pattern="LLLG",
         window=4096,
-        depth=32,
+        depth=40,
         nope=True,
         differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",
     ),
-    "olmo3": Habit(pattern="LLLG"),
-    "recurrent_gemma": Habit(pattern="RRL", window=2048),
+    "olmo3": Habit(pattern="LLLG", window=4096, depth=32),
+    "recurrent_gemma": Habit(pattern="RRL", window=2048, depth=26),
     "llama4": Habit(text="llama4_text"),
-    "llama4_text": Habit(pattern="CCCG", window=8192, nope=True),
-    "afmoe": Habit(pattern="LLLG", nope=True),
+    "llama4_text": Habit(pattern="CCCG", window=8192, depth=48, nope=True),
+    "afmoe": Habit(pattern="LLLG", window=1024, depth=32, nope=True),
     "mistral": _EVERY_LAYER,
     "mixtral": _EVERY_LAYER,
     "phi3": _EVERY_LAYER,
     "phimoe": _EVERY_LAYER,
     "starcoder2": _EVERY_LAYER,
-    "mamba": Habit(pattern="R"),
-    "mamba2": Habit(pattern="R"),
-    "falcon_mamba": Habit(pattern="R"),
-    "rwkv7": Habit(pattern="R"),
+    "mamba": _RECURRENT,
+    "mamba2": _RECURRENT,
+    "falcon_mamba": _RECURRENT,
+    "rwkv7": _RECURRENT,
 }
 
 ABSENT: dict[str, tuple[str, str]] = {
@@ -108,3 +119,33 @@ ABSENT: dict[str, tuple[str, str]] = {
 
 TEXT_ONLY = {"gemma3n_text": "gemma3n", "llama4_text": "llama4"}
 """Text models that the library only has inside a wrapper."""
+
+
+class Draw(msgspec.Struct, frozen=True, kw_only=True):
+    """How the random weights of a family depart from the rule in `weights.py`."""
+
+    query: float = 3.0
+    """Factor on the queries, chosen so that attention scores spread by about 3 to 4: flatter, one key more or
+    less drowns in rounding; sharper, most queries see one key only and the oldest ones never show."""
+    scaled_embedding: bool = False
+    """The model multiplies embeddings by sqrt(hidden size); drawn with 1 they would drown every layer."""
+    vectors: dict[str, float] = {}
+    """Mean of parameters, by the last part of their name, where the library's own start is of no use."""
+
+
+_GEMMA = Draw(query=0.8, scaled_embedding=True)
+"""Norms multiply by 1 + weight, which starts at 2 for queries and keys alike."""
+_UNSCALED = Draw(query=0.6, scaled_embedding=True)
+"""Queries and keys are normalised and their product is not divided by sqrt(head size)."""
+
+DRAWS: dict[str, Draw] = {
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA,
+    "gemma3_text": _GEMMA,
+    "gemma3n_text": _UNSCALED,
+    "gemma4_text": _UNSCALED,
+    # At the library's start of 0 the recurrence forgets within two tokens; at -4 it remembers some fifteen.
+    "recurrent_gemma": Draw(query=0.8, scaled_embedding=True, vectors={"recurrent_param": -4.0}),
+    # One packed projection: the factor falls on queries, keys and values.
+    "baichuan_m1": Draw(query=1.7),
+}

@@ -8,10 +8,9 @@ from typing import Any
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models.adapter import CACHE_OF, Geometry, LayerSpec
 from mlxdiag.models.mlx.families import HABITS, Habit
-from mlxdiag.models.mlx.pattern import letters
+from mlxdiag.models.mlx.pattern import KINDS, letters
 from mlxdiag.traces.types import Tokens
 
-KINDS = {"L": "sliding", "G": "full", "R": "recurrent", "C": "chunked"}
 _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 _WINDOWS = ("sliding_window", "attention_window_size", "sliding_window_size", "window_size")
 _BLOCKS = ("attention_chunk_size",)
@@ -38,7 +37,8 @@ def from_config(config: Mapping[str, Any]) -> Geometry:
     architecture = str(text.get("model_type") or "unknown")
     habit = HABITS.get(architecture, Habit())
     depth = depth_of(text, habit)
-    kinds, notes = letters(text, habit, depth, _window(text, habit, _WINDOWS))
+    bound = _window(text, habit, _BLOCKS if "C" in habit.pattern else _WINDOWS)
+    kinds, notes = letters(text, habit, depth, bound)
     return Geometry(
         architecture=architecture,
         layers=_layers(text, habit, kinds),

@@ -11,6 +11,9 @@ from typing import Any
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models.mlx.families import Habit
 
+Reader = Callable[[Mapping[str, Any], int], str | None]
+
+KINDS = {"L": "sliding", "G": "full", "R": "recurrent", "C": "chunked"}
 WORDS = {
     "full_attention": "G",
     "attention": "G",
@@ -36,19 +39,22 @@ def letters(
     while a layer that is listed as sliding stays so. Raises UnreadableError for an unknown word or a short
     list.
     """
-    for read in LISTED:
-        found = read(text, depth)
-        if found is not None:
-            return found, _differs(habit, found)
-    repeated = next((found for read in REPEATED if (found := read(text, depth)) is not None), None)
+    found = _first(LISTED, text, depth)
     notes: tuple[str, ...] = ()
-    if repeated is None:
-        repeated = cycle(habit.pattern, depth)
-        if habit.pattern != "G":
-            notes = (f"the config names no layer kinds; the family's pattern {habit.pattern} is assumed",)
-    if window is None:
-        repeated = repeated.replace("L", "G")
-    return repeated, (*notes, *_differs(habit, repeated))
+    if found is None:
+        found = _first(REPEATED, text, depth)
+        if found is None:
+            found = cycle(habit.pattern, depth)
+            if habit.pattern != "G":
+                notes = (f"the config names no layer kinds; the family's pattern {habit.pattern} is assumed",)
+        if window is None:
+            found = found.replace("L", "G").replace("C", "G")
+    if habit.last is not None and found[-1] != habit.last:
+        notes = (*notes, f"the last layer is always {KINDS[habit.last]}, whatever the config lists")
+        found = found[:-1] + habit.last
+    if habit.differs and set(found) & set("LC"):
+        notes = (*notes, habit.differs)
+    return found, notes
 
 
 def cycle(pattern: str, depth: int) -> str:
@@ -56,8 +62,8 @@ def cycle(pattern: str, depth: int) -> str:
     return (pattern * (depth // len(pattern) + 1))[:depth]
 
 
-def _differs(habit: Habit, found: str) -> tuple[str, ...]:
-    return (habit.differs,) if habit.differs and set(found) & set("LC") else ()
+def _first(readers: Sequence[Reader], text: Mapping[str, Any], depth: int) -> str | None:
+    return next((found for read in readers if (found := read(text, depth)) is not None), None)
 
 
 def _layer_types(text: Mapping[str, Any], depth: int) -> str | None:
@@ -140,7 +146,6 @@ def _every(text: Mapping[str, Any], depth: int) -> str | None:
     return None
 
 
-Reader = Callable[[Mapping[str, Any], int], str | None]
 LISTED: tuple[Reader, ...] = (_layer_types, _hybrid, _sliding_layers, _full_layers, _sliding_flags)
 """Readers of fields that name every layer."""
 REPEATED: tuple[Reader, ...] = (_block_types, _window_switch, _pattern, _every)

@@ -9,6 +9,7 @@ from mlxdiag.errors import MlxdiagError
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.cut import cut, kept_layers
+from mlxdiag.models.mlx.families import DRAWS, Draw
 from mlxdiag.models.mlx.geometry import from_config, text_of
 from mlxdiag.models.mlx.instance import MlxInstance, device_name, text_module
 from mlxdiag.models.mlx.sizes import MIN_VOCAB
@@ -58,7 +59,7 @@ def tiny_config(
 
 
 def _text_family(outer: Mapping[str, Any], text: Mapping[str, Any]) -> Any:
-    """The module whose arguments the text config becomes: its own, or the wrapper's where it has no module."""
+    """The module whose arguments the text config becomes: its own, or else the wrapper's."""
     wrapper = library.family(str(outer.get("model_type")))
     if isinstance(wrapper, Skipped) or "text_config" not in outer:
         return wrapper
@@ -72,15 +73,17 @@ def _instance(
     module = library.family(str(small["model_type"]))
     if isinstance(module, Skipped):
         return module
+    geometry = from_config(small)
     import mlx.core as mx
+    import numpy as np
 
     # MLX's random state can be set and not restored; drawing the next seed from it keeps a caller's stream
     # random.
-    onward = int(mx.random.randint(0, 2**31 - 1).item())
+    onward = int(np.array(mx.random.randint(0, 2**31 - 1)))
     try:
         mx.random.seed(seed)
         model = module.Model(module.ModelArgs.from_dict(_private(small)))
-        randomise(model, seed, getattr(mx, dtype))
+        randomise(model, DRAWS.get(geometry.architecture, Draw()), seed, getattr(mx, dtype))
         mx.eval(model.parameters())
     except MlxdiagError:
         raise
@@ -89,7 +92,6 @@ def _instance(
     finally:
         mx.random.seed(onward)
     model.eval()
-    geometry = from_config(small)
     return MlxInstance(
         name=name,
         geometry=geometry,
