@@ -11,7 +11,8 @@ from typing import Any
 
 from mlxdiag.errors import UnreadableError, UsageError
 
-BLOCK = 1 << 20
+BLOCK = 1 << 16
+"""Bytes. Larger ones fall out of the processor's cache before they are decoded."""
 POLL_SECONDS = 0.2
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 

@@ -30,28 +30,32 @@ def place(step: int | None, index: int) -> str:
 
 def contradiction(entry: Entry) -> str | None:
     """The first thing in an entry that cannot be, as `field: what`."""
-    rows, calls = entry.rows, entry.attention
-    if rows:
-        for index, row in enumerate(rows):
-            # The one test that most rows need: this runs once a row of every trace.
-            if row.padded is not None or row.left_padding or row.classes:
-                for reason in _row(row, entry):
-                    return f"rows[{index}].{reason}"
-    if calls:
-        for index, call in enumerate(calls):
-            if (
-                call.first is not None
-                or call.totals is not None
-                or isinstance(call.offset, list)
-                or isinstance(call.k, list)
-                or isinstance(call.rope, list)
-            ):
-                for reason in chain(_lists(call, rows), _visibility(call, rows)):
-                    return f"attention[{index}].{reason}"
+    return next(_contradictions(entry), None) if _may_contradict(entry) else None
+
+
+def _may_contradict(entry: Entry) -> bool:
+    """False for most entries, at once: this is asked of every line of every trace."""
+    for row in entry.rows or ():
+        if row.padded is not None or row.left_padding or (row.classes and row.classes.strip(TOKEN_CLASSES)):
+            return True
+    for call in entry.attention or ():
+        if type(call.offset) is list or type(call.k) is list or type(call.rope) is list:
+            return True
+        if call.first is not None or call.last is not None or call.visible is not None or call.totals:
+            return True
+    return entry.tokens is not None
+
+
+def _contradictions(entry: Entry) -> Iterator[str]:
+    for index, row in enumerate(entry.rows or ()):
+        for reason in _row(row, entry):
+            yield f"rows[{index}].{reason}"
+    for index, call in enumerate(entry.attention or ()):
+        for reason in chain(_lists(call, entry.rows), _visibility(call, entry.rows)):
+            yield f"attention[{index}].{reason}"
     if entry.tokens is not None:
         for reason in _tokens(entry.tokens):
-            return f"tokens.{reason}"
-    return None
+            yield f"tokens.{reason}"
 
 
 def _row(row: Row, entry: Entry) -> Iterator[str]:

@@ -14,7 +14,7 @@ from mlxdiag.traces.types import Entry, Header, Trace
 
 IGNORED = ("time", "note")
 HEADER_FIELDS = ("scheduler", "model")
-"""Of the header: what shapes a run. Where, when and by whom it was recorded differs without meaning anything."""
+"""Of the header: what shapes a run. Where, when and by whom it was recorded may differ freely."""
 SHORT = 8
 
 

@@ -40,12 +40,13 @@ class Items:
         self.indent: int | None = None
         self._lines: list[bytes] = []
         self._start = 0
-        self._ended = False
+        self.ended = False
+        """Whether a document marker was met, after which no item may follow."""
 
     @property
     def idle(self) -> bool:
         """Whether nothing is half collected and the list goes on."""
-        return not self._lines and not self._ended
+        return not self._lines and not self.ended
 
     def feed(self, line: bytes, number: int) -> Iterator[Item]:
         """Take one line without its line break. Raises BadLine."""
@@ -56,9 +57,9 @@ class Items:
             return
         if MARKER.match(line):
             yield from self.flush()
-            self._ended = True
+            self.ended = True
             return
-        if self._ended:
+        if self.ended:
             raise BadLine("text after the end of the document: one file holds one trace", number)
         match = ITEM.match(line)
         if match and self.indent in (None, len(match.group(1))):

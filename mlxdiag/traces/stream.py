@@ -101,37 +101,40 @@ class Stream:
         self.truncated = self.truncated or self._blocks.torn
 
     def _whole_lines(self, data: bytes) -> Iterator[Entry]:
-        entries = self._decode_block(data)
-        if entries is None:
+        """One decoder call a line while each is `- {json}`; a line that is not goes through the items."""
+        items, start = self._items, self._line
+        indent = len(data) - len(data.lstrip(b" ")) if items.indent is None else items.indent
+        dash = b" " * indent + b"- "
+        if not items.idle or not data.startswith(dash):
             yield from self._item_by_item(data)
             return
-        for entry in entries:
-            self._line += 1
+        items.indent = indent
+        decode = DECODER.decode
+        texts = data[len(dash) : -1].split(b"\n" + dash)
+        for index, text in enumerate(texts):
+            try:
+                entry = decode(text)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                self._line = start + _lines(texts[:index])
+                yield from self._item_by_item(dash + text + b"\n", complete=index + 1 < len(texts))
+                if not items.ended or index + 1 == len(texts):
+                    continue
+                yield from self._item_by_item(b"".join(dash + one + b"\n" for one in texts[index + 1 :]))
+                return
             reason = contradiction(entry)
             if reason:
-                raise self._error(entry.step, reason, self._line)
+                raise self._error(entry.step, reason, start + _lines(texts[:index]) + 1)
             self._count += 1
             yield entry
+        self._line = start + _lines(texts)
 
-    def _decode_block(self, data: bytes) -> list[Entry] | None:
-        """All lines at once where each is `- {json}`; None where one is anything else."""
-        indent = len(data) - len(data.lstrip(b" ")) if self._items.indent is None else self._items.indent
-        dash = b" " * indent + b"- "
-        if not self._items.idle or not data.startswith(dash):
-            return None
-        if data.count(b"\n" + dash) + 1 != data.count(b"\n"):
-            return None
-        try:
-            entries = DECODER.decode_lines(data[len(dash) :].replace(b"\n" + dash, b"\n"))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return None
-        self._items.indent = indent
-        return entries
-
-    def _item_by_item(self, data: bytes) -> Iterator[Entry]:
+    def _item_by_item(self, data: bytes, complete: bool = False) -> Iterator[Entry]:
         for line in data.split(b"\n")[:-1]:
             self._line += 1
             yield from self._take(line.removesuffix(b"\r"))
+        if complete:
+            for item in self._items.flush():
+                yield self._decode(item)
 
     def _take(self, line: bytes, last: bool = False) -> Iterator[Entry]:
         try:
@@ -181,3 +184,7 @@ class Stream:
     def _error(self, step: int | None, reason: str, line: int | None = None) -> UnreadableError:
         where = f" (line {line})" if line else ""
         return UnreadableError(f"{self.name}: {place(step, self._count)}: {reason}{where}")
+
+
+def _lines(texts: list[bytes]) -> int:
+    return sum(text.count(b"\n") + 1 for text in texts)
