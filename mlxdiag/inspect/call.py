@@ -140,18 +140,22 @@ def _held(call: Call, a: Attention, rows: list[Row], run: Run) -> None:
 
 
 def _offsets(a: Attention, rows: list[Row]) -> list[int] | None:
+    """Positions. One integer for the rows of a batch cache is its cursor, and no row's own position."""
     if isinstance(a.offset, list):
         return a.offset
-    if a.offset is not None:
-        return [a.offset] * max(len(rows), 1)
     offsets = [row.offset for row in rows if row.offset is not None]
-    return offsets if offsets and len(offsets) == len(rows) else None
+    told = bool(offsets) and len(offsets) == len(rows)
+    if a.offset is None or (told and len(rows) > 1 and a.cache in BATCHED):
+        return offsets if told else None
+    return [a.offset] * max(len(rows), 1)
 
 
 def _cursor(call: Call, a: Attention, rows: list[Row]) -> int | None:
     """One integer for all rows. Ragged rows share it only behind left padding that is recorded."""
     if a.cursor is not None:
         return a.cursor
+    if isinstance(a.offset, int) and call.cache in BATCHED:
+        return a.offset
     if not call.offsets or call.cache == "paged":
         return None if not call.offsets or len(call.offsets) > 1 else call.offsets[0]
     padding = [row.left_padding or 0 for row in rows] if len(rows) == len(call.offsets) else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
@@ -80,7 +80,6 @@ class Inspector:
                 return _NONE
             return self._judge(entry, calls=())
         built = [build(entry, index, run) for index in range(len(calls))] if calls else []
-        self._count(built)
         return self._judge(entry, built)
 
     def close(self, truncated: bool = False) -> Report:
@@ -95,21 +94,22 @@ class Inspector:
         summary.notes = self._ledger.notes()
         return Report(source=self._ledger.source, findings=findings, summary=summary)
 
-    def _count(self, calls: Iterable[Call]) -> None:
-        for call in calls:
-            self._summary.calls += 1
-            if judgeable(call):
-                self._summary.judged += 1
-            else:
-                self._summary.not_observed += 1
-
     def _judge(self, entry: Entry, calls: Sequence[Call]) -> list[Finding]:
         run = self.run
-        of_calls = [f for call in calls for rule in self._on_call for f in rule.on_call(call, run)]
+        of_calls = [found for call in calls for found in self._of_call(call)]
         of_entry = [f for rule in self._on_entry for f in rule.on_entry(entry, run)]
         if not of_calls and not of_entry:
             return _NONE
         return self._ledger.add_all(fold(of_calls + of_entry, self._explains))
+
+    def _of_call(self, call: Call) -> list[Finding]:
+        found = [finding for rule in self._on_call for finding in rule.on_call(call, self.run)]
+        self._summary.calls += 1
+        if found or judgeable(call):
+            self._summary.judged += 1
+        else:
+            self._summary.not_observed += 1
+        return found
 
     def _ending(self) -> Iterator[Finding]:
         for rule in self._on_end:

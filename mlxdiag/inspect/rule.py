@@ -52,6 +52,7 @@ class Rule:
         *,
         severity: str | None = None,
         call: Call | None = None,
+        family: str | None = None,
         seq: str | None = None,
         step: int | None = None,
         cause: list[str] | None = None,
@@ -70,8 +71,8 @@ class Rule:
             rests_on=self.rests_on,
             step=step,
             seq=seq,
-            family=call.family if call is not None else None,
-            evidence=evidence,
+            family=call.family if call is not None else family,
+            evidence={key: value for key, value in evidence.items() if value is not None},
             cause=cause or [],
             hint=self.hint,
         )

@@ -11,14 +11,15 @@ from mlxdiag.inspect.rules.md1.query_axis import MaskQueryAxis
 from mlxdiag.inspect.rules.md1.stale_offset import MaskFromOffsetNotLive, MaskFromStaleOffset
 from mlxdiag.inspect.rules.md1.window import WindowNotEnforced
 
+# In the order in which causes are told: what was dropped comes after why it did not fit.
 MD1: tuple[type[Rule], ...] = (
     MaskShorterThanKeys,
     MaskLongerThanKeys,
     MaskQueryAxis,
-    MaskDiscarded,
     MaskFromStaleOffset,
     MaskFromOffsetNotLive,
     CappedWindowMask,
     WindowNotEnforced,
     NonPositiveLength,
+    MaskDiscarded,
 )

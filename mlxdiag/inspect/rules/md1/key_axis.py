@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.effect import benign_verify, fallback_is_right, key_axis
@@ -223,8 +224,8 @@ steps:
         )
 
 
-def _evidence(call: Call, k: int) -> dict[str, object]:
-    evidence = {
+def _evidence(call: Call, k: int) -> dict[str, Any]:
+    return {
         "mask_keys": call.m,
         "returned_keys": k,
         "q": call.q,
@@ -235,7 +236,6 @@ def _evidence(call: Call, k: int) -> dict[str, object]:
         "fallback": call.fallback,
         "crop": call.crop,
     }
-    return {name: value for name, value in evidence.items() if value is not None}
 
 
 def _where(call: Call) -> str:
@@ -252,7 +252,7 @@ def _consequence(call: Call, severity: str) -> str:
             f"the {call.fallback} fallback equals the mask that should have been built, so attention is right"
         )
     if call.fallback is not None:
-        return f"the {call.fallback} fallback attends other keys than the rebuilt mask would"
+        return f"the fallback ({call.fallback}) attends other keys than the rebuilt mask would"
     if call.fate == "discarded":
         return "it was dropped, and what attention fell back to was not observed"
     return "a strict kernel must throw here"

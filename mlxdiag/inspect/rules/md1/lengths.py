@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
 
 from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
-from mlxdiag.traces.types import UNSET
 
 
 class NonPositiveLength(Rule):
@@ -57,7 +59,7 @@ steps:
 
     def on_call(self, call: Call, run: Run) -> Iterator[Finding]:
         a = call.attention
-        wrong: dict[str, object] = {}
+        wrong: dict[str, Any] = {}
         mask = a.mask
         if mask is not UNSET and isinstance(mask, tuple) and call.q != 0 and any(axis <= 0 for axis in mask):
             wrong["mask"] = list(mask)
