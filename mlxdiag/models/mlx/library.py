@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -24,10 +25,14 @@ def load() -> ModuleType | Skipped:
     """The `mlx_lm` package, imported once; why not, where it cannot be."""
     try:
         mx = importlib.import_module("mlx.core")
-        if not (mx.metal.is_available() or mx.default_device() == mx.gpu):
-            os.environ.setdefault(COMPILE_SWITCH, "1")
-        return importlib.import_module("mlx_lm")
     except (Exception, SystemExit) as error:  # noqa: BLE001  a broken native library may raise anything
+        kind = "mlx" if sys.platform == "darwin" else "mlx[cpu]"
+        return Skipped(f"mlx cannot be imported: {_one_line(error)}", f'pip install "{kind}>=0.32"')
+    if mx.default_device() != mx.gpu:
+        os.environ.setdefault(COMPILE_SWITCH, "1")
+    try:
+        return importlib.import_module("mlx_lm")
+    except (Exception, SystemExit) as error:  # noqa: BLE001  see above
         return Skipped(f"mlx-lm cannot be imported: {_one_line(error)}", 'pip install "mlx-lm>=0.32"')
 
 

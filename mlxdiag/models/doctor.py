@@ -1,0 +1,138 @@
+"""What is installed, which devices really compute, which adapters load, and what to install for the rest."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+import msgspec
+
+from mlxdiag.models import catalogue
+from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.device import Device, product, usable
+
+_DISTRIBUTIONS = (
+    "mlxdiag",
+    "mlx",
+    "mlx-metal",
+    "mlx-cpu",
+    "mlx-cuda-12",
+    "mlx-cuda-13",
+    "mlx-lm",
+    "mlx-vlm",
+    "torch",
+    "transformers",
+    "numpy",
+    "safetensors",
+    "msgspec",
+)
+_TORCH_HINT = 'pip install "mlxdiag[torch]"'
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run models."""
+
+    name: str
+    works: bool
+    devices: list[Device] = []
+    reason: str = ""
+    hint: str = ""
+
+
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
+    """A model family that cannot be run here."""
+
+    name: str
+    reason: str
+    hint: str = ""
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `mlxdiag doctor` reports."""
+
+    python: str
+    system: str
+    libraries: dict[str, str]
+    """Installed distributions and their versions."""
+    backends: list[Backend]
+    families: list[str] = []
+    """Families of the catalogue whose code can be imported."""
+    missing: list[Missing] = []
+
+
+def examine() -> Examination:
+    """Look around. Imports mlx-lm, and torch when it is installed."""
+    families, missing = _families()
+    return Examination(
+        python=sys.version.split()[0],
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        libraries={name: found for name in _DISTRIBUTIONS if (found := version(name)) is not None},
+        backends=[_mlx(), _torch()],
+        families=families,
+        missing=missing,
+    )
+
+
+def version(distribution: str) -> str | None:
+    """The installed version of a distribution, read from its metadata without importing it."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _mlx() -> Backend:
+    from mlxdiag.models.mlx.devices import devices
+
+    found = devices()
+    if isinstance(found, Skipped):
+        return Backend(name="mlx", works=False, reason=found.reason, hint=found.hint)
+    return Backend(name="mlx", works=any(device.works for device in found), devices=found)
+
+
+def _torch() -> Backend:
+    absent = [name for name in ("torch", "transformers") if version(name) is None]
+    if absent:
+        return Backend(
+            name="torch", works=False, reason=f"{' and '.join(absent)} not installed", hint=_TORCH_HINT
+        )
+    try:
+        import torch
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a broken native library may raise anything
+        return Backend(
+            name="torch", works=False, reason=f"torch cannot be imported: {error}", hint=_TORCH_HINT
+        )
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    found = [
+        product(name, _torch_product(torch, name))
+        if present
+        else usable(name, works=False, reason="torch does not see it")
+        for name, present in available.items()
+    ]
+    return Backend(name="torch", works=any(device.works for device in found), devices=found)
+
+
+def _torch_product(torch: Any, device: str) -> Any:
+    def multiply(left: Any, right: Any) -> Any:
+        return (torch.from_numpy(left).to(device) @ torch.from_numpy(right).to(device)).cpu().numpy()
+
+    return multiply
+
+
+def _families() -> tuple[list[str], list[Missing]]:
+    from mlxdiag.models.mlx import library
+    from mlxdiag.models.mlx.families import ABSENT
+
+    loaded = library.load()
+    if isinstance(loaded, Skipped):
+        return [], []
+    present, missing = [], []
+    for name in (*catalogue.CATALOGUE, *ABSENT):
+        found = library.family(name)
+        if isinstance(found, Skipped):
+            missing.append(Missing(name=name, reason=found.reason, hint=found.hint))
+        else:
+            present.append(name)
+    return present, missing
