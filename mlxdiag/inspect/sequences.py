@@ -1,20 +1,359 @@
-"""What each sequence has been through: fed, trimmed, adopted, emitted."""
+"""What each sequence has been through: fed, padded, trimmed, adopted; and so where it must be now.
+
+While the rules look at an entry, every `Sequence` still describes the moment before it; the entry is
+booked when the next one comes. Positions are a row's own (the position of its next real token), never a
+cache's cursor.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from mlxdiag.inspect.facts import BATCHED
+from mlxdiag.inspect.tokens import Key, Streams, row_key
+from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
 
 if TYPE_CHECKING:
     from mlxdiag.inspect.run import Run
-    from mlxdiag.traces.types import Entry
+
+BOUND = 4096
+"""Unfinished sequences remembered; beyond it the one that was silent longest is forgotten."""
+
+_NAMELESS = (Row(),)
+
+
+class Trim(NamedTuple):
+    """A trim or rollback that no forward has confirmed yet."""
+
+    phase: str
+    step: int | None
+    held: int | None
+    """Tokens in the cache before, padding included."""
+    pads: int
+    """How many of them were padding."""
+    asked: int | None
+    done: int | None
+    layers: tuple[Attention, ...]
+    refused: str | None
+    reported: bool
+    """A rule has already called it a fault at the time of asking."""
+
+
+class Verify(NamedTuple):
+    """A speculative block that may have to be rolled back."""
+
+    step: int | None
+    start: int
+    end: int
+
+
+class Sequence:
+    """One sequence's cache as it must be, from the record alone. `None` is unknown."""
+
+    __slots__ = (
+        "adopted",
+        "decoded",
+        "fed",
+        "kinds",
+        "layers",
+        "other",
+        "padded",
+        "pads",
+        "pending",
+        "position",
+        "seq",
+        "settled",
+        "start",
+        "trim",
+        "trimmed",
+        "verify",
+    )
+
+    def __init__(self, seq: str | None) -> None:
+        self.seq = seq
+        self.position: int | None = None
+        """Position of the next real token."""
+        self.other: int | None = None
+        """A second legal one: after a verify whose roll-back need not be recorded."""
+        self.start = 0
+        self.fed = 0
+        self.trimmed = 0
+        self.pads = 0
+        """Padding behind the last real token that no trim or finalize has removed."""
+        self.padded = False
+        self.pending = False
+        """A batch was right-padded and is not finalized: wholly padded rows have no position."""
+        self.decoded = False
+        self.settled = False
+        """Nothing is outstanding: one comparison of offsets decides whether the next decode is healthy."""
+        self.adopted: Row | None = None
+        self.trim: Trim | None = None
+        self.verify: Verify | None = None
+        self.kinds: dict[str | None, str] = {}
+        self.layers: int | None = None
+
+    def restart(self) -> None:
+        """The engine feeds the prompt again from its first token."""
+        self.position, self.other, self.start = 0, None, 0
+        self.fed = self.trimmed = self.pads = 0
+        self.padded = self.pending = self.decoded = False
+
+
+def offset_at(call: Attention, index: int, rows: int) -> int | None:
+    """Offset of row `index` before the call. A batch cache's one integer is no row's own."""
+    offset = call.offset
+    if isinstance(offset, list):
+        return offset[index] if index < len(offset) else None
+    return None if rows > 1 and call.cache in BATCHED else offset
 
 
 class Sequences:
-    """State per sequence, of bounded size."""
+    """State per sequence, of bounded size, and the token streams beside it.
+
+    `states[i]` and `observed[i]` belong to row i of the present entry: the sequence before it, and the
+    offset that the caches (or else the scheduler) report.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.streams = Streams()
+        self.states: list[Sequence | None] = []
+        self.observed: list[int | None] = []
+        self.restarted: list[int | None] = []
+        """Where row i was before this entry, if it now feeds its prompt again from the start."""
+        self.rows: tuple[Row, ...] | list[Row] = ()
+        self.kind = ""
+        self.saved: dict[str | None, tuple[dict[str | None, str], int | None]] = {}
+        """Cache kinds by family, and the layer count, at the last save of each model."""
+        self._entry: Entry | None = None
+        self._known: OrderedDict[Key, Sequence] = OrderedDict()
 
     def feed(self, entry: Entry) -> bool:
         """Read a forward or a cache event. True when nothing in it can interest an MD2 or MD6 `on_entry`."""
-        return True
+        self._book()
+        self._entry = entry
+        model = self.run.model
+        self.streams.feed(entry, model.tokens if model is not None else None, self.run.header.ids == "raw")
+        self.kind = kind = entry.kind
+        forward = kind in FORWARD_PHASES
+        quiet = forward and not self.streams.new and entry.refused is None
+        calls = [call for call in entry.attention or () if call.cache != "recurrent"]
+        self.rows = rows = entry.rows or _NAMELESS
+        self.states, self.observed = [], []
+        self.restarted = [None] * len(rows)
+        for index, row in enumerate(rows):
+            state = self._find(entry, row)
+            seen = _observed(calls, index, len(rows), row)
+            self.states.append(state)
+            self.observed.append(seen)
+            if state is None:
+                continue
+            if seen == 0 and state.position and forward and (row.phase or kind) in ("prefill", "chunk"):
+                self.restarted[index] = state.position
+                state.restart()
+                quiet = False
+            elif quiet:
+                quiet = state.settled and seen == state.position and row.drafted is None
+        return quiet and _agree(calls)
+
+    def unconfirmed(self) -> list[Sequence]:
+        """At the end of the trace: sequences whose last event no forward followed."""
+        self._book()
+        return [state for state in self._known.values() if state.trim is not None]
+
+    def pad_only(self, index: int) -> bool:
+        """Row `index` of the present forward holds no real token."""
+        return self.rows[index].tokens == 0
+
+    def width(self, row: Row) -> int | None:
+        """Tokens that the present forward appends for `row`, padding included."""
+        if row.padded is not None:
+            return row.padded
+        entry = self._entry
+        for call in (entry.attention if entry is not None else None) or ():
+            if call.q is not None and call.cache != "recurrent":
+                return call.q
+        return row.tokens
+
+    def _find(self, entry: Entry, row: Row) -> Sequence | None:
+        key = row_key(entry, row)
+        if key is None:
+            return None
+        known = self._known
+        state = known.get(key)
+        if state is None:
+            if row.seq is None and len(known) == 1:
+                return next(iter(known.values()))
+            state = known[key] = Sequence(row.seq)
+            if len(known) > BOUND:
+                known.popitem(last=False)
+        elif len(known) > 1:
+            known.move_to_end(key)
+        return state
+
+    def _book(self) -> None:
+        """Move every sequence of the entry before past it."""
+        entry = self._entry
+        if entry is None:
+            return
+        for index, (row, state, seen) in enumerate(zip(self.rows, self.states, self.observed, strict=True)):
+            if state is None:
+                continue
+            kind = row.phase or self.kind
+            if kind in FORWARD_PHASES:
+                self._book_forward(kind, index, row, state, seen)
+            else:
+                self._book_event(kind, entry, row, state)
+            if not state.kinds or kind not in FORWARD_PHASES:
+                _note_kinds(entry, kind, state)
+            state.settled = state.decoded and not (
+                state.pads or state.pending or state.trim or state.adopted or state.verify
+            )
+            if row.finish is not None:
+                self._known.pop((entry.model, row.seq), None)
+        if self.kind == "finalize" and entry.rows is None:
+            for state in self._known.values():
+                state.pads, state.pending = 0, False
+        if self.kind == "save":
+            self._note_saved(entry)
+        self._entry = None
+
+    def _book_forward(self, kind: str, index: int, row: Row, state: Sequence, seen: int | None) -> None:
+        assert self._entry is not None
+        state.trim = state.adopted = state.verify = None
+        width = row.tokens if kind == "decode" else self.width(row)
+        fed = row.tokens if row.tokens is not None else width
+        begin = state.position if seen is None else seen
+        if state.position is None and not state.fed:
+            state.start = max(begin or 0, 0)
+        state.other = None
+        if fed is None or width is None or begin is None:
+            state.position = None
+        elif begin < 0:
+            state.position = begin + width
+        elif fed == 0 and width > 0:
+            state.pads += width
+            state.padded = state.pending = True
+        else:
+            state.position = begin + fed
+            self._book_padding(row, state, width - fed - (row.left_padding or 0))
+        state.fed += fed or 0
+        if kind == "verify" and begin is not None and fed is not None:
+            state.verify = Verify(self._entry.step, begin, begin + fed)
+            if row.accepted is not None:
+                state.other = begin + row.accepted + 1
+        state.decoded = kind == "decode" or (kind == "verify" and state.decoded)
+
+    def _book_padding(self, row: Row, state: Sequence, extra: int) -> None:
+        if extra > 0:
+            state.pads, state.padded = extra, True
+        elif not state.pending:
+            # A row that goes on at its true position after padding has shed it, recorded or not.
+            state.pads = 0
+        if row.right_padding or (extra > 0 and self._batched()):
+            state.pending = True
+
+    def _batched(self) -> bool:
+        assert self._entry is not None
+        return any(call.cache in BATCHED for call in self._entry.attention or ())
+
+    def _book_event(self, kind: str, entry: Entry, row: Row, state: Sequence) -> None:
+        if kind in ("trim", "rollback"):
+            self._book_trim(kind, entry, row, state)
+        elif kind == "adopt":
+            state.restart()
+            state.adopted = row if entry.refused is None else None
+            state.position = _adopted(row) if entry.refused is None else 0
+            state.start = state.position or 0
+        elif kind == "load":
+            state.restart()
+            state.position = row.restored if row.restored is not None else row.offset
+            state.start = state.position or 0
+        elif kind == "finalize":
+            state.pads, state.pending = 0, False
+
+    def _book_trim(self, kind: str, entry: Entry, row: Row, state: Sequence) -> None:
+        layers = tuple(
+            call for call in entry.attention or () if call.asked is not None or call.done is not None
+        )
+        asked = (
+            row.asked
+            if row.asked is not None
+            else max((a.asked for a in layers if a.asked is not None), default=None)
+        )
+        done = (
+            row.done
+            if row.done is not None
+            else min((a.done for a in layers if a.done is not None), default=None)
+        )
+        reported = kind == "rollback" and state.verify is not None and bool(asked) and done == 0
+        held = None if state.position is None else state.position + state.pads
+        state.trim = Trim(kind, entry.step, held, state.pads, asked, done, layers, entry.refused, reported)
+        cut = (done if done is not None else asked) or 0
+        if entry.refused is not None or cut == 0:
+            return
+        pads = min(state.pads, cut)
+        state.pads -= pads
+        if state.position is not None:
+            state.position = max(state.position - (cut - pads), 0)
+        state.other = None
+        state.trimmed += cut - pads
+
+    def _note_saved(self, entry: Entry) -> None:
+        kinds, layers = cache_kinds(entry)
+        if kinds:
+            self.saved[entry.model] = (kinds, layers)
+
+
+def _observed(calls: list[Attention], index: int, rows: int, row: Row) -> int | None:
+    for call in calls:
+        offset = offset_at(call, index, rows)
+        if offset is not None:
+            return offset
+    return row.offset
+
+
+def _agree(calls: list[Attention]) -> bool:
+    """Every layer reports the same offsets, and gave its rotary encoding exactly them."""
+    first = calls[0].offset if calls else None
+    return all(
+        (call.offset is None or call.offset == first) and (call.rope is None or call.rope == call.offset)
+        for call in calls
+    )
+
+
+def _adopted(row: Row) -> int | None:
+    if row.restored is not None:
+        return row.restored
+    if row.entry is not None and row.trimmed is not None:
+        return row.entry - row.trimmed
+    return None
+
+
+SAME_KEYS = {
+    "batch": "dense",
+    "batch_rotating": "rotating",
+    "buffered": "rotating",
+    "static_sliding": "rotating",
+}
+"""Kinds that a merge, an extract or speculation turns into one another with all keys kept."""
+
+
+def cache_kinds(entry: Entry) -> tuple[dict[str | None, str], int | None]:
+    """Cache kind by family (a batch form counts as its single form), and how many layers are listed."""
+    calls = [call for call in entry.attention or () if call.cache is not None]
+    kinds = {call.family: SAME_KEYS.get(call.cache or "", call.cache or "") for call in calls}
+    counted = [len(call.layers) for call in calls if call.layers is not None]
+    return kinds, sum(counted) if calls and len(counted) == len(calls) else None
+
+
+def _note_kinds(entry: Entry, kind: str, state: Sequence) -> None:
+    if entry.refused is not None:
+        return
+    if kind == "quantize":
+        state.kinds = {}
+    kinds, layers = cache_kinds(entry)
+    if kinds:
+        state.kinds = {**state.kinds, **kinds}
+        state.layers = layers

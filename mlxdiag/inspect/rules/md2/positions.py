@@ -1,0 +1,211 @@
+"""MD202 and MD203: where a sequence is, by its layers, by its rotary encoding, and by what was fed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlxdiag.inspect.findings import Finding
+from mlxdiag.inspect.rule import Rule
+from mlxdiag.inspect.run import Run
+from mlxdiag.inspect.sequences import offset_at
+from mlxdiag.traces.types import Attention, Entry
+
+
+class LayersOutOfStep(Rule):
+    """Layers of one sequence disagree about where it is.
+
+    Every layer sees every token, so the logical offsets must be equal: one layer whose trim was
+    refused, or whose cache was restored from another length, turns the whole answer. Lengths may differ
+    (a window holds less); positions may not. Rows that are nothing but padding while a batch waits for
+    its finalize have no position: a rotating batch cache has already turned their padding away, a plain
+    one has not.
+    """
+
+    code = "MD202"
+    name = "layers-out-of-step"
+    hint = "mlxdiag replay {trace}"
+    fires = (
+        """\
+steps:
+- {step: 9, rows: [{seq: a, tokens: 1}], attention: [{family: sliding, offset: 20, q: 1},
+    {family: full, offset: 17, q: 1}]}
+""",
+    )
+    quiet = (
+        """\
+steps:
+- {rows: [{seq: a, tokens: 1}], attention: [{family: sliding, window: 8, offset: 20, q: 1,
+    k: 8}, {family: full, offset: 20, q: 1, k: 21}]}
+""",
+        # The short row is padding throughout, and the batch is not finalized.
+        """\
+steps:
+- {phase: chunk, rows: [{seq: a, tokens: 4}, {seq: b, tokens: 0, right_padding: 4}],
+    attention: [{family: sliding, cache: batch_rotating, window: 64, offset: [8, 7], cursor: 8,
+    q: 4, k: 12}, {family: full, cache: batch, offset: [8, 8], cursor: 8, q: 4, k: 12}]}
+""",
+        """\
+steps:
+- {rows: [{seq: a, tokens: 1}], attention: [{family: recurrent, cache: recurrent, offset: 0},
+    {family: full, offset: 17, q: 1, k: 18}]}
+""",
+    )
+
+    def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
+        if not run.is_forward(entry):
+            return
+        calls = attending(entry, run)
+        if len(calls) < 2:
+            return
+        apart = []
+        for index, row in enumerate(run.sequences.rows):
+            if run.sequences.pad_only(index):
+                continue
+            offsets = {call.family or "?": offset_at(call, index, len(run.sequences.rows)) for call in calls}
+            known = {family: offset for family, offset in offsets.items() if offset is not None}
+            seen = {offset_at(call, index, len(run.sequences.rows)) for call in calls} - {None}
+            if len(seen) > 1:
+                apart.append((row.seq, known, sorted(s for s in seen if s is not None)))
+        if apart:
+            seq, known, seen_list = apart[0]
+            yield self.found(
+                f"layers hold the sequence at {_listed(seen_list)} at the same step",
+                seq=seq if len(apart) == 1 else None,
+                step=entry.step,
+                offsets=known,
+                sequences=[one[0] for one in apart[:8]],
+            )
+
+
+class PositionMismatch(Rule):
+    """A token got a position that is not the one after the token before it.
+
+    Two tests. The position given to the rotary encoding must be the offset before the call; on layers
+    that borrow keys, the owner's offset before *its* update. And a row's next position is its last plus
+    one, once every trim, rollback, adoption, finalize, merge and extract between is counted. Left
+    padding starts below zero, and right padding ends with its finalize or its trim: neither is a
+    mismatch.
+    """
+
+    code = "MD203"
+    name = "position-mismatch"
+    hint = "mlxdiag replay {trace}"
+    fires = (
+        """\
+steps:
+- {rows: [{seq: a, offset: 8, tokens: 1}], attention: [{family: full, offset: 8, rope: 9, q: 1,
+    k: 9}]}
+""",
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 8}]}
+- {phase: decode, rows: [{seq: a, offset: 8, tokens: 1}]}
+- {phase: decode, rows: [{seq: a, offset: 10, tokens: 1}]}
+""",
+        # The finalize was recorded, yet the padding still counts.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, tokens: 4}, {seq: b, tokens: 2, right_padding: 2}],
+    attention: [{family: full, cache: batch, offset: [0, 0], cursor: 0, q: 4, k: 4}]}
+- {phase: finalize, rows: [{seq: a}, {seq: b}]}
+- {phase: decode, rows: [{seq: a, tokens: 1}, {seq: b, tokens: 1}], attention: [{family: full,
+    cache: batch, offset: [4, 4], cursor: 4, q: 1, k: 5, mask: [2, 1, 1, 5]}]}
+""",
+    )
+    quiet = (
+        # A layer that borrows its keys is given the owner's offset before the owner's update.
+        """\
+steps:
+- {rows: [{seq: a, tokens: 1}], attention: [{family: full, offset: 8, rope: 8, q: 1, k: 9},
+    {family: full, layers: [3], offset: 8, rope: 8, q: 1, k: 9}]}
+""",
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, tokens: 4}, {seq: b, tokens: 2, right_padding: 2}],
+    attention: [{family: full, cache: batch, offset: [0, 0], cursor: 0, q: 4, k: 4}]}
+- {phase: finalize, rows: [{seq: a}, {seq: b}]}
+- {phase: decode, rows: [{seq: a, tokens: 1}, {seq: b, tokens: 1}], attention: [{family: full,
+    cache: batch, offset: [4, 2], cursor: 4, q: 1, k: 5, mask: [2, 1, 1, 5]}]}
+""",
+        # Left padding: positions start below zero.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, tokens: 4}, {seq: b, tokens: 2, left_padding: 2}],
+    attention: [{family: full, cache: batch, offset: [0, -2], rope: [0, -2], cursor: 0, q: 4,
+    k: 4, mask: [2, 1, 4, 4]}]}
+- {phase: decode, rows: [{seq: a, tokens: 1}, {seq: b, tokens: 1, left_padding: 2}],
+    attention: [{family: full, cache: batch, offset: [4, 2], cursor: 4, q: 1, k: 5, mask: [2,
+    1, 1, 5]}]}
+""",
+        # A block of three of which one draft was accepted; its rollback is not recorded.
+        """\
+steps:
+- {phase: decode, rows: [{seq: a, offset: 8, tokens: 1}]}
+- {phase: verify, rows: [{seq: a, offset: 9, tokens: 3, drafted: 2, accepted: 1}]}
+- {phase: verify, rows: [{seq: a, offset: 11, tokens: 3, drafted: 2, accepted: 2}]}
+""",
+        # The engine gave up its cache and prefilled again.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 8}]}
+- {phase: decode, rows: [{seq: a, offset: 8, tokens: 1}]}
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 9}]}
+""",
+    )
+
+    def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
+        if not run.is_forward(entry):
+            return
+        yield from self._rope(entry, run)
+        sequences = run.sequences
+        for index, (row, state, seen) in enumerate(
+            zip(sequences.rows, sequences.states, sequences.observed, strict=True)
+        ):
+            if state is None or seen is None or state.position is None or sequences.pad_only(index):
+                continue
+            if state.pending or state.trim is not None or state.adopted is not None:
+                continue
+            if seen not in (state.position, state.other):
+                yield self.found(
+                    f"the sequence goes on at {seen}, but its next token is number {state.position}",
+                    seq=row.seq,
+                    step=entry.step,
+                    offset=seen,
+                    expected=state.position,
+                )
+
+    def _rope(self, entry: Entry, run: Run) -> Iterator[Finding]:
+        for call in attending(entry, run):
+            for index, row in enumerate(run.sequences.rows):
+                given = (
+                    call.rope[index] if isinstance(call.rope, list) and index < len(call.rope) else call.rope
+                )
+                held = offset_at(call, index, len(run.sequences.rows))
+                if held is None:
+                    held = run.sequences.observed[index] if call.offset is None else None
+                if given is None or isinstance(given, list) or held is None or given == held:
+                    continue
+                yield self.found(
+                    f"the rotary encoding was given position {given} where the cache holds {held} tokens",
+                    seq=row.seq if len(run.sequences.rows) == 1 else None,
+                    step=entry.step,
+                    family=call.family,
+                    rope=given,
+                    offset=held,
+                    row=index,
+                    layers=call.layers,
+                )
+                break
+
+
+def attending(entry: Entry, run: Run) -> list[Attention]:
+    """Calls of layers that have positions; recurrent layers have none."""
+    return [
+        call
+        for call in entry.attention or ()
+        if call.cache != "recurrent" and run.facts(call.family).kind != "recurrent"
+    ]
+
+
+def _listed(values: list[int]) -> str:
+    return ", ".join(map(str, values[:-1])) + f" and {values[-1]}"
