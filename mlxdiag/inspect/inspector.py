@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from mlxdiag.errors import UsageError
 from mlxdiag.inspect.call import Call, build
+from mlxdiag.inspect.degenerate import settle
 from mlxdiag.inspect.findings import Finding, Report, Summary
 from mlxdiag.inspect.headline import Explains, fold
 from mlxdiag.inspect.healthy import Healthy
@@ -86,8 +87,8 @@ class Inspector:
         """The report. `truncated`: the file was cut off, so its last line is missing."""
         self.run.truncated = self._summary.truncated = truncated
         self._ledger.add_all(fold(list(self._ending()), self._explains))
-        findings = self._ledger.findings()
         summary = self._summary
+        findings = settle(self._ledger.findings(), summary.judged)
         summary.errors = sum(1 for one in findings if one.severity == "error")
         summary.warnings = sum(1 for one in findings if one.severity == "warning")
         summary.infos = len(findings) - summary.errors - summary.warnings

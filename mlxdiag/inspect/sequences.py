@@ -100,12 +100,12 @@ class Sequence:
         self.padded = self.pending = self.decoded = False
 
 
-def offset_at(call: Attention, index: int, rows: int) -> int | None:
-    """Offset of row `index` before the call. A batch cache's one integer is no row's own."""
+def offset_at(call: Attention, index: int) -> int | None:
+    """Offset of row `index` before the call; one integer stands for rows that are equal."""
     offset = call.offset
     if isinstance(offset, list):
         return offset[index] if index < len(offset) else None
-    return None if rows > 1 and call.cache in BATCHED else offset
+    return offset
 
 
 class Sequences:
@@ -144,7 +144,7 @@ class Sequences:
         self.restarted = [None] * len(rows)
         for index, row in enumerate(rows):
             state = self._find(entry, row)
-            seen = _observed(calls, index, len(rows), row)
+            seen = _observed(calls, index, row)
             self.states.append(state)
             self.observed.append(seen)
             if state is None:
@@ -306,9 +306,9 @@ class Sequences:
             self.saved[entry.model] = (kinds, layers)
 
 
-def _observed(calls: list[Attention], index: int, rows: int, row: Row) -> int | None:
+def _observed(calls: list[Attention], index: int, row: Row) -> int | None:
     for call in calls:
-        offset = offset_at(call, index, rows)
+        offset = offset_at(call, index)
         if offset is not None:
             return offset
     return row.offset

@@ -61,9 +61,9 @@ steps:
         for index, row in enumerate(run.sequences.rows):
             if run.sequences.pad_only(index):
                 continue
-            offsets = {call.family or "?": offset_at(call, index, len(run.sequences.rows)) for call in calls}
+            offsets = {call.family or "?": offset_at(call, index) for call in calls}
             known = {family: offset for family, offset in offsets.items() if offset is not None}
-            seen = {offset_at(call, index, len(run.sequences.rows)) for call in calls} - {None}
+            seen = {offset_at(call, index) for call in calls} - {None}
             if len(seen) > 1:
                 apart.append((row.seq, known, sorted(s for s in seen if s is not None)))
         if apart:
@@ -180,7 +180,7 @@ steps:
                 given = (
                     call.rope[index] if isinstance(call.rope, list) and index < len(call.rope) else call.rope
                 )
-                held = offset_at(call, index, len(run.sequences.rows))
+                held = offset_at(call, index)
                 if held is None:
                     held = run.sequences.observed[index] if call.offset is None else None
                 if given is None or isinstance(given, list) or held is None or given == held:

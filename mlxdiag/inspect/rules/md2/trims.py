@@ -127,7 +127,7 @@ steps:
                 where = f" on the {family} layers" if family else ""
                 return f"{asked} tokens were to be taken back and {done} were{where}"
         for call in () if run.sequences.restarted[index] is not None else _calls(entry, run):
-            offset = offset_at(call, index, len(run.sequences.rows))
+            offset = offset_at(call, index)
             if offset is not None and state.position is not None and offset != state.position:
                 return f"after the trim the {call.family} layers are at {offset}, not at {state.position}"
         seen = run.sequences.observed[index]
