@@ -75,7 +75,8 @@ def benign_verify(call: Call) -> bool:
 
 
 def key_axis(call: Call) -> int | None:
-    """The key count that the mask's last axis has to meet; packed rows may be summed or padded to the longest."""
+    """The key count that the mask's last axis has to meet; packed rows may be summed or padded to the
+    longest."""
     if call.k is not None or not call.ks:
         return call.k if not call.ks or call.m is None or call.m != sum(call.ks) else call.m
     longest, packed = max(call.ks), sum(call.ks)

@@ -1,9 +1,10 @@
 """Which positions each query really attended: the mask that was used times the identity of each returned key.
 
-Exact, without tolerance or weights. What a query at position p must see: on full layers every live position up
-to p; on sliding ones `[max(0, p-W+1), p]` (the window counts the query); on chunked ones its own block up to p;
-inside a declared bidirectional span the whole span. Pinned sinks are allowed on sliding layers and not required;
-on full layers under a key cap those held are required like any live key. Nothing else may be seen.
+Exact, without tolerance or weights. What a query at position p must see: on full layers every live position
+up to p; on sliding ones `[max(0, p-W+1), p]` (the window counts the query); on chunked ones its own block
+up to p; inside a declared bidirectional span the whole span. Pinned sinks are allowed on sliding layers and
+not required; on full layers under a key cap those held are required like any live key. Nothing else may be
+seen.
 """
 
 from __future__ import annotations
@@ -88,10 +89,11 @@ def observe(
         keep: pinned sinks, positions `0..keep-1`.
 
     Returns:
-        `first`, `last`: oldest and newest visible position of the query's own sequence, -1 for none; `visible`:
-        keys seen, own or not, -1 for padding queries; the lists `missing`, `future`, `padding`, `foreign` of
-        (row, query, position); `totals` of these four, of `old` (own keys beyond the window) and of
-        `duplicate` (further copies of a position already seen).
+        `first`, `last`: oldest and newest visible position of the query's own sequence, -1 for none;
+        `visible`: keys seen, own or not, -1 for padding queries; the lists `missing`, `future`, `padding`,
+        `foreign` of (row, query, position); `totals` of these four, of `old` (own keys beyond the window),
+        of `duplicate` (further copies of a position already seen), and how many queries see padding
+        (`padding_queries`) or a wrong set of positions, padding apart (`wrong_queries`).
 
     Raises:
         ValueError: axes that do not agree, or see `required`.
@@ -106,21 +108,31 @@ def observe(
     starts = [live_start or 0] * rows if live_start is None or isinstance(live_start, int) else live_start
     seen = _Seen(limit)
     for row in range(rows):
-        low, high = required(
-            kind, query_seq[row], query_pos[row], window=window, live_start=starts[row], spans=spans
-        )
-        seen.row(
-            row,
+        view = _Row(
             mask[row if mask.shape[0] > 1 else 0] & query_real[row][:, None],
             key_seq[row],
-            key_pos[row],
+            key_pos[row].astype(np.int32),
             query_seq[row],
             query_real[row],
-            (low, high),
-            keep,
-            sinks_required=kind == "full",
         )
+        low, high = required(
+            kind, view.seq, query_pos[row], window=window, live_start=starts[row], spans=spans
+        )
+        seen.take(row, view, low, high, keep, sinks_required=kind == "full")
     return seen.fields()
+
+
+class _Row:
+    """One batch row: which keys each query sees, split by whose they are. All `[q, K]` unless named."""
+
+    def __init__(self, mask: Bools, key_seq: Ints, key_pos: Ints, query_seq: Ints, real: Bools) -> None:
+        self.key_seq, self.pos, self.seq, self.real = key_seq, key_pos, query_seq, real
+        known = key_seq >= 0
+        self.mask = mask
+        self.padding = mask & ~known
+        self.own = mask & known & (key_seq == query_seq[:, None])
+        self.foreign = mask & known & ~self.own
+        self.again = _copies(self.own, key_seq, key_pos)
 
 
 class _Seen:
@@ -134,82 +146,65 @@ class _Seen:
         self.lists: dict[str, list[tuple[int, int, int]]] = {
             name: [] for name in ("missing", "future", "padding", "foreign")
         }
-        self.totals = dict.fromkeys((*self.lists, "old", "duplicate"), 0)
+        counters = ("old", "duplicate", "padding_queries", "wrong_queries")
+        self.totals = dict.fromkeys((*self.lists, *counters), 0)
 
-    def row(
-        self,
-        row: int,
-        mask: Bools,
-        key_seq: Ints,
-        key_pos: Ints,
-        query_seq: Ints,
-        real: Bools,
-        bounds: tuple[Ints, Ints],
-        keep: int,
-        sinks_required: bool,
-    ) -> None:
-        pos = key_pos.astype(np.int32)
-        low, high = (bound.astype(np.int32)[:, None] for bound in bounds)
-        known = key_seq >= 0
-        own = mask & known & (key_seq == query_seq[:, None])
-        counted = mask.sum(axis=1)
-        self.visible.append(np.where(real, counted, -1).tolist())
+    def take(self, row: int, view: _Row, low: Ints, high: Ints, keep: int, sinks_required: bool) -> None:
+        """Add a row whose queries must see `low` to `high`."""
+        own, pos = view.own, view.pos
+        self.visible.append(np.where(view.real, view.mask.sum(axis=1), -1).tolist())
         oldest = np.where(own, pos, _LATE).min(axis=1, initial=_LATE)
         self.first.append(np.where(oldest == _LATE, -1, oldest).tolist())
         self.last.append(np.where(own, pos, -1).max(axis=1, initial=-1).tolist())
-        self._list("padding", row, mask & ~known, pos)
-        self._list("foreign", row, mask & known & ~own, pos)
-        self._list("future", row, own & (pos > high), pos)
-        self.totals["old"] += int((own & (pos < low) & (pos >= keep)).sum())
-        again = _copies(own, key_seq, pos)
-        self.totals["duplicate"] += int(again.sum())
-        inside = (own & ~again & (pos >= low) & (pos <= high)).sum(axis=1)
-        lacking = np.where(real, bounds[1] - bounds[0] + 1 - inside, 0)
-        held = pos[known & (pos < keep)] if sinks_required else pos[:0]
-        self._missing(row, own, pos, bounds, lacking, real, np.unique(held), key_seq, query_seq)
+        late, early = pos > high.astype(np.int32)[:, None], pos < low.astype(np.int32)[:, None]
+        future, old = own & late, own & early & (pos >= keep)
+        self._list("padding", row, view.padding, pos)
+        self._list("foreign", row, view.foreign, pos)
+        self._list("future", row, future, pos)
+        inside = (own & ~view.again & ~early & ~late).sum(axis=1)
+        lacking = np.where(view.real, np.maximum(high - low + 1 - inside, 0), 0)
+        self._missing(row, view, low, high, lacking)
+        sinks = self._sinks(row, view, low, keep) if sinks_required else np.zeros_like(view.real)
+        wrong = (old | view.again | future | view.foreign).any(axis=1) | (lacking > 0) | sinks
+        self.totals["old"] += int(old.sum())
+        self.totals["duplicate"] += int(view.again.sum())
+        self.totals["padding_queries"] += int(view.padding.any(axis=1).sum())
+        self.totals["wrong_queries"] += int(wrong.sum())
 
     def _list(self, name: str, row: int, hits: Bools, pos: Ints) -> None:
         total = int(hits.sum())
         self.totals[name] += total
         found = self.lists[name]
         if total and len(found) < self.limit:
-            queries = np.flatnonzero(hits.any(axis=1))[: self.limit]
-            for query in queries:
+            for query in np.flatnonzero(hits.any(axis=1)):
                 for column in np.flatnonzero(hits[query]):
                     if len(found) == self.limit:
                         return
                     found.append((row, int(query), int(pos[column])))
 
-    def _missing(
-        self,
-        row: int,
-        own: Bools,
-        pos: Ints,
-        bounds: tuple[Ints, Ints],
-        lacking: Ints,
-        real: Bools,
-        sinks: Ints,
-        key_seq: Ints,
-        query_seq: Ints,
-    ) -> None:
-        self.totals["missing"] += int(np.maximum(lacking, 0).sum())
-        for query in np.flatnonzero(lacking > 0):
-            if len(self.lists["missing"]) == self.limit:
-                break
-            wanted = np.arange(bounds[0][query], bounds[1][query] + 1)
-            self._lacking(row, int(query), np.setdiff1d(wanted, pos[own[query]]))
-        for sink in sinks:
-            columns = pos == sink
-            for query in np.flatnonzero(real & (bounds[0] > sink)):
-                held = columns & (key_seq == query_seq[query])
-                if held.any() and not own[query][held].any():
+    def _missing(self, row: int, view: _Row, low: Ints, high: Ints, lacking: Ints) -> None:
+        self.totals["missing"] += int(lacking.sum())
+        for query in np.flatnonzero(lacking):
+            if len(self.lists["missing"]) >= self.limit:
+                return
+            wanted = np.arange(low[query], high[query] + 1)
+            self._lacking(row, int(query), np.setdiff1d(wanted, view.pos[view.own[query]]))
+
+    def _sinks(self, row: int, view: _Row, low: Ints, keep: int) -> Bools:
+        """Queries that do not see a pinned sink which the cache holds for their sequence."""
+        lacking = np.zeros_like(view.real)
+        for sink in np.unique(view.pos[(view.key_seq >= 0) & (view.pos < keep)]):
+            for query in np.flatnonzero(view.real & (low > sink)):
+                held = (view.pos == sink) & (view.key_seq == view.seq[query])
+                if held.any() and not view.own[query][held].any():
+                    lacking[query] = True
                     self.totals["missing"] += 1
                     self._lacking(row, int(query), np.array([sink]))
+        return lacking
 
     def _lacking(self, row: int, query: int, positions: Ints) -> None:
         found = self.lists["missing"]
-        for position in positions[: self.limit - len(found)]:
-            found.append((row, query, int(position)))
+        found.extend((row, query, int(position)) for position in positions[: self.limit - len(found)])
 
     def fields(self) -> dict[str, Any]:
         return {

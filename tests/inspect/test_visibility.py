@@ -28,7 +28,8 @@ def brute(mask, key_seq, key_pos, query_seq, query_pos, real, kind, window, live
     rows, queries = query_pos.shape
     out = {"first": [], "last": [], "visible": []}
     lists = {name: set() for name in ("missing", "future", "padding", "foreign")}
-    totals = dict.fromkeys(("missing", "future", "padding", "foreign", "old", "duplicate"), 0)
+    counters = ("old", "duplicate", "padding_queries", "wrong_queries")
+    totals = dict.fromkeys((*lists, *counters), 0)
     for b in range(rows):
         for name in out:
             out[name].append([])
@@ -43,6 +44,7 @@ def brute(mask, key_seq, key_pos, query_seq, query_pos, real, kind, window, live
             newest = max([p, *(e - 1 for _, e in span)])
             oldest = min(wanted, default=max(live_start, 0))
             seen, count = [], 0
+            before = dict(totals)
             for j in range(key_pos.shape[1]):
                 if not mask[b if len(mask) > 1 else 0][i][j]:
                     continue
@@ -69,6 +71,11 @@ def brute(mask, key_seq, key_pos, query_seq, query_pos, real, kind, window, live
             for x in sorted(wanted - set(seen)):
                 totals["missing"] += 1
                 lists["missing"].add((b, i, x))
+            wrong = any(
+                totals[name] > before[name] for name in ("missing", "future", "foreign", "old", "duplicate")
+            )
+            totals["wrong_queries"] += wrong
+            totals["padding_queries"] += totals["padding"] > before["padding"]
             out["first"][b].append(min(seen, default=-1))
             out["last"][b].append(max(seen, default=-1))
             out["visible"][b].append(count)

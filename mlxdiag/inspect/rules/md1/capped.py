@@ -16,15 +16,15 @@ from mlxdiag.inspect.run import Run
 class CappedWindowMask(Rule):
     """A mask of W columns on a call whose queries span more than W keys.
 
-    Such a mask is right for one query. For q queries only the last W keys have columns: the first `q - W` rows
-    see no key at all (NaN with an additive mask on some kernels, an average of everything or of nothing on
-    others), and up to W - 1 more see a narrowed window. Slicing K and V to the last W makes the lengths fit
-    and the attention just as wrong.
+    Such a mask is right for one query. For q queries only the last W keys have columns: the first `q - W`
+    rows see no key at all (NaN with an additive mask on some kernels, an average of everything or of
+    nothing on others), and up to W - 1 more see a narrowed window. Slicing K and V to the last W makes the
+    lengths fit and the attention just as wrong.
 
     What to do: build `[q, kept + q]` with `kept = min(offset, W - 1)` and slice nothing.
 
-    Seen in: lablup/mlxcel#401 (487 rows at 1511/1024), #412 (170 rows at 298/128), #413 (256 rows at 768/512);
-    huggingface/transformers#32522.
+    Seen in: lablup/mlxcel#401 (487 rows at 1511/1024), #412 (170 rows at 298/128), #413 (256 rows at
+    768/512); huggingface/transformers#32522.
     """
 
     code = "MD107"

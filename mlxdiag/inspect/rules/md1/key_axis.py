@@ -46,7 +46,8 @@ def long_severity(call: Call) -> str | None:
 
 
 def _same_band(call: Call, k: int) -> bool:
-    """The newest columns of a causal band are the causal band of the newest keys; of a windowed one likewise."""
+    """The newest columns of a causal band are the causal band of the newest keys; of a windowed one
+    likewise."""
     if call.kind == "full":
         return True
     if call.window is None or call.keep:
@@ -57,10 +58,11 @@ def _same_band(call: Call, k: int) -> bool:
 class MaskShorterThanKeys(Rule):
     """The mask has fewer columns than the cache returned keys.
 
-    A strict attention kernel throws (`[broadcast_shapes] Shapes (160,160) and (1,8,160,671)`). A consumer that
-    drops the mask instead is right only if its fallback is the mask that should have been built: windowed
-    causal on a sliding layer's chronological keys, plain causal on a full layer. Plain causal on a sliding
-    layer, keys sliced to the window, or no mask at all change what the model attends, without a word.
+    A strict attention kernel throws (`[broadcast_shapes] Shapes (160,160) and (1,8,160,671)`). A consumer
+    that drops the mask instead is right only if its fallback is the mask that should have been built:
+    windowed causal on a sliding layer's chronological keys, plain causal on a full layer. Plain causal on a
+    sliding layer, keys sliced to the window, or no mask at all change what the model attends, without a
+    word.
 
     info: a speculative verify on a buffered ring (mask 9, keys 10, window 8) is legal under that fallback.
 

@@ -16,9 +16,9 @@ from mlxdiag.inspect.run import Run
 class NonPositiveLength(Rule):
     """A mask axis, a key count or a cache index of zero or less although keys exist.
 
-    A count went below its own start: an offset that begins at -left_padding used as a length, a trim by more
-    than the ring's index, a restored offset larger than its buffer, a filter on an empty cache. Left-padded rows
-    legally have negative *positions*; lengths and cursors never are.
+    A count went below its own start: an offset that begins at -left_padding used as a length, a trim by
+    more than the ring's index, a restored offset larger than its buffer, a filter on an empty cache.
+    Left-padded rows legally have negative *positions*; lengths and cursors never are.
 
     What to do: find the subtraction. Lengths come from the cache's own count of keys, positions from the row.
 

@@ -11,12 +11,14 @@ from mlxdiag.inspect.run import Run
 
 
 class MaskQueryAxis(Rule):
-    """The mask's query axis is neither 1 nor the query length, or its batch axis neither 1 nor the batch size.
+    """The mask's query axis is neither 1 nor the query length, or its batch axis neither 1 nor the batch
+    size.
 
-    The mask belongs to another step or another batch: built before padding, before a row joined or left, or for
-    the wrong member of a mixed batch. Every strict kernel throws.
+    The mask belongs to another step or another batch: built before padding, before a row joined or left, or
+    for the wrong member of a mixed batch. Every strict kernel throws.
 
-    Four-axis arrays with one entry a head are score biases (MLA families) and are judged on their key axis only.
+    Four-axis arrays with one entry a head are score biases (MLA families) and are judged on their key axis
+    only.
 
     What to do: rebuild masks after padding, filtering and extending, not before.
 

@@ -15,10 +15,11 @@ from mlxdiag.inspect.run import Run
 class MaskFromStaleOffset(Rule):
     """The mask was built with an offset that is none of the cache's own.
 
-    Schedulers keep their own count of a sequence, or ask a cache that is not the one in use: an empty pool entry
-    answers 0 while the model's own cache stands at 2048. The mask then fits the chunk alone. Where the trace
-    records the offset the mask was built with, it is compared with the cursor, the row offsets, the live length
-    and the kept length; otherwise a mask as long as the chunk, on keys that hold more, says the same.
+    Schedulers keep their own count of a sequence, or ask a cache that is not the one in use: an empty pool
+    entry answers 0 while the model's own cache stands at 2048. The mask then fits the chunk alone. Where
+    the trace records the offset the mask was built with, it is compared with the cursor, the row offsets,
+    the live length and the kept length; otherwise a mask as long as the chunk, on keys that hold more, says
+    the same.
 
     What to do: take the offset from the cache that will be updated.
 

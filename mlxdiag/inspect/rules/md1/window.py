@@ -17,7 +17,8 @@ class WindowNotEnforced(Rule):
     Only a mask, or a cache that returns no more than the window, can enforce a window. With no mask or plain
     causal the last query sees every key returned. Below the window nothing shows, so short tests pass.
 
-    A caller's mask that is known to be plain causal (or padded causal) counts as such although it is an array.
+    A caller's mask that is known to be plain causal (or padded causal) counts as such although it is an
+    array.
 
     What to do: give sliding layers their own mask, built from their own cache.
 

@@ -22,7 +22,8 @@ class EmptyRow(Rule):
 
     What to do: find the mask (MD107 names the capped one); each query must at least see itself.
 
-    Seen in: lablup/mlxcel#401, #412, #413; ml-explore/mlx#2395, #2626; huggingface/transformers#32522, #45491.
+    Seen in: lablup/mlxcel#401, #412, #413; ml-explore/mlx#2395, #2626; huggingface/transformers#32522,
+    #45491.
     """
 
     code = "MD301"
@@ -64,9 +65,10 @@ steps:
 class WindowCount(Rule):
     """A query sees fewer or more positions than its layer requires.
 
-    Required: every live position up to its own on a full layer, the last W (the query counted) on a sliding one,
-    its own block on a chunked one. Pinned sinks may come on top. A difference of one everywhere is most likely a
-    window convention (W counts the query in MLX and in transformers; flash attention's `window_size` does not).
+    Required: every live position up to its own on a full layer, the last W (the query counted) on a sliding
+    one, its own block on a chunked one. Pinned sinks may come on top. A difference of one everywhere is
+    most likely a window convention (W counts the query in MLX and in transformers; flash attention's
+    `window_size` does not).
 
     Inside a declared bidirectional span the count is not judged.
 
@@ -150,7 +152,8 @@ steps:
 
 
 def _all_right(call: Call) -> bool:
-    """The reader of the masks compared every position and found nothing, which is more than a count can say."""
+    """The reader of the masks compared every position and found nothing, which is more than a count can
+    say."""
     totals = call.attention.totals
     return totals is not None and totals.keys() >= ALL_TOTALS and not any(totals.values())
 

@@ -38,8 +38,8 @@ class Listed(Rule):
 class FutureVisible(Listed):
     """A query sees a later position of its own sequence, outside a declared bidirectional span.
 
-    The model reads tokens it has yet to predict: a mask that was not causal, one built with too large an offset,
-    or none at all on several queries.
+    The model reads tokens it has yet to predict: a mask that was not causal, one built with too large an
+    offset, or none at all on several queries.
 
     What to do: check that a call of several queries gets a causal mask aligned to its last key.
 
@@ -70,8 +70,8 @@ class PaddingVisible(Listed):
     Tile padding left in a cache, or left padding of a batch that no mask blocks. The keys of padding are real
     vectors of the padding token; attending them shifts every answer of the row.
 
-    What to do: trim tile padding from every layer's cache after the chunk; give left-padded batches a mask with
-    a batch axis (MD501).
+    What to do: trim tile padding from every layer's cache after the chunk; give left-padded batches a mask
+    with a batch axis (MD501).
 
     Seen in: lablup/mlxcel#1755; ml-explore/mlx-lm#439; Blaizzy/mlx-vlm#1542, #1946; unslothai/unsloth#4083.
     """
@@ -128,8 +128,8 @@ steps:
 class ForeignKeyVisible(Listed):
     """A query sees a key of another sequence. Beside wrong answers this can show one user another's text.
 
-    What to do: stop serving, then find the row that kept a stale buffer or was filtered apart from its metadata
-    (MD211, MD502).
+    What to do: stop serving, then find the row that kept a stale buffer or was filtered apart from its
+    metadata (MD211, MD502).
 
     Seen in: waybarrios/vllm-mlx#384; ml-explore/mlx-lm#965.
     """
