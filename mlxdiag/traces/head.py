@@ -48,8 +48,8 @@ def read(blocks: Blocks) -> Front:
     data, match = b"", None
     for block in blocks:
         data = (data + block).removeprefix(_BOM)
-        _check_is_text(data, blocks.name)
         match = _STEPS.search(data)
+        _check_is_text(data[: match.start()] if match else data, blocks.name)
         if match and match.group().endswith(b"\n"):
             break
         if len(data) > _LARGEST_HEAD:
@@ -59,7 +59,7 @@ def read(blocks: Blocks) -> Front:
     if match is None:
         return _whole(data, blocks.name)
     rest = data[match.end() :]
-    if _KEY.search(rest):
+    if _KEY.search(rest) and not _STEPS.search(rest):
         # A header field after the steps: legal YAML, which only a whole document shows.
         data += b"".join(islice(blocks, _LARGEST_DOCUMENT // BLOCK))
         try:

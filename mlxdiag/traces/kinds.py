@@ -39,8 +39,8 @@ def forward_kind(entry: Entry) -> str:
         return "verify"
     if max(fed, default=2 if calls or entry.mask else 1) <= 1:
         return "decode"
-    before = [row.offset for row in rows] if rows else [call.offset for call in calls]
-    return "chunk" if any(_any_positive(offset) for offset in before) else "prefill"
+    before = any(_any_positive(item.offset) for item in (*rows, *calls))
+    return "chunk" if before else "prefill"
 
 
 def _any_given(*values: object) -> bool:
