@@ -45,9 +45,9 @@ def load(text: str) -> Any:
         return _plain(yaml.load(text, Loader=Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise BadYaml(
-            " ".join(str(error.problem or error.context).split()), mark.line if mark else 0
-        ) from None
+        # An unclosed bracket is noticed past the end: the last line with text is nearer to it.
+        line = min(mark.line, text.rstrip().count("\n")) if mark else 0
+        raise BadYaml(" ".join(str(error.problem or error.context).split()), line) from None
     except yaml.reader.ReaderError as error:
         raise BadYaml(f"a character that YAML does not allow: {error.character!r}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
