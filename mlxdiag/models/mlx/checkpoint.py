@@ -10,7 +10,7 @@ from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.geometry import from_config
-from mlxdiag.models.mlx.instance import MlxInstance, device_name, text_module
+from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 
 _INDEX = "model.safetensors.index.json"
 
@@ -38,6 +38,7 @@ def load(directory: str | Path) -> MlxInstance:
         config=config,
         model=model,
         module=text_module(model),
+        cache_count=cache_count(model),
     )
 
 

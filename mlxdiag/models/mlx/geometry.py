@@ -54,15 +54,15 @@ def text_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The text model's part of a config: `text_config` over the wrapper's own fields, with its model type."""
     if not isinstance(config, Mapping):
         raise UnreadableError(f"a model config must be a JSON object, not {type(config).__name__}")
+    wrapper = str(config.get("model_type") or "unknown")
+    inner = HABITS.get(wrapper, Habit()).text or wrapper
     nested = config.get("text_config")
     if nested is None:
-        return dict(config)
+        return {**config, "model_type": inner}
     if not isinstance(nested, Mapping):
         raise UnreadableError(f"config field text_config must be an object, not {type(nested).__name__}")
     outer = {name: value for name, value in config.items() if name != "text_config"}
-    wrapper = str(config.get("model_type") or "unknown")
-    named = nested.get("model_type") or HABITS.get(wrapper, Habit()).text or wrapper
-    return {**outer, **nested, "model_type": named}
+    return {**outer, **nested, "model_type": nested.get("model_type") or inner}
 
 
 def depth_of(text: Mapping[str, Any], habit: Habit) -> int:

@@ -23,6 +23,8 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, Any]
     model: Any
     module: ModuleType
+    cache_count: int
+    """Caches that the library makes for one sequence."""
     source_layers: tuple[int, ...] = ()
     """For a tiny instance: the layer of the full model that each of its layers stands for."""
 
@@ -57,7 +59,7 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
         return self.model(tokens, cache=cache)
 
     def cache_layers(self, position: int) -> tuple[int, ...]:
-        owner = self._owner(len(self._made()), position)
+        owner = self._owner(self.cache_count, position)
         return self.geometry.readers(owner.index) if owner else ()
 
     def layer_of(self, caches: list[Any], cache: object) -> tuple[int, ...]:
@@ -66,9 +68,6 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
                 owner = self._owner(len(caches), position)
                 return self.geometry.readers(owner.index) if owner else ()
         return ()
-
-    def _made(self) -> list[Any]:
-        return self.new_cache()
 
     def _owner(self, count: int, position: int) -> LayerSpec | None:
         """Owner of the cache at a position: libraries keep one per layer, or one per owning layer."""
@@ -80,6 +79,13 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.name}: the library keeps {count} caches for {len(owners)} layers that own keys"
             )
         return owners[position]
+
+
+def cache_count(model: Any) -> int:
+    """Caches that the library makes for one sequence of a model."""
+    from mlx_lm.models.cache import make_prompt_cache
+
+    return len(make_prompt_cache(model))
 
 
 def text_module(model: Any) -> ModuleType:

@@ -11,7 +11,7 @@ from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.cut import cut, kept_layers
 from mlxdiag.models.mlx.families import DRAWS, Draw
 from mlxdiag.models.mlx.geometry import from_config, text_of
-from mlxdiag.models.mlx.instance import MlxInstance, device_name, text_module
+from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 from mlxdiag.models.mlx.sizes import MIN_VOCAB
 from mlxdiag.models.mlx.weights import randomise
 
@@ -100,6 +100,7 @@ def _instance(
         config=small,
         model=model,
         module=text_module(model),
+        cache_count=cache_count(model),
         source_layers=kept,
     )
 
