@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from mlxdiag.models.mlx import probe_rows
 from mlxdiag.models.mlx.probe_events import AttentionEvent
-from mlxdiag.models.mlx.probe_frame import Frame, Local, key_length, mask_shape
-from mlxdiag.models.mlx.probe_tags import Tag, tag_of
+from mlxdiag.models.mlx.probe_frame import SEQUENCES, Frame, Local
+from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, Tag, tag_of
 
 Wrapper = Callable[..., Any]
 OnCopy = Callable[[Tag, int], None]
@@ -38,7 +38,13 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_
         frame = local.frame
         if frame is None or frame.busy:
             return original(cache, keys, values)
-        return _update(original, frame, watcher, tag_of(cache, on_copy), cache, keys, values)
+        tag = cache.__dict__.get(ATTRIBUTE)
+        if tag is None or tag.home != id(cache):
+            tag = tag_of(cache, on_copy)
+        event = _event_before(frame, tag, cache, keys)
+        if watcher is not None:
+            watcher.inserting(frame, event, cache, keys)
+        return _append(original, frame, event, cache, keys, values)
 
     return update_and_fetch
 
@@ -54,20 +60,25 @@ def batch_update_wrapper(
         if frame is None or frame.busy:
             probe_rows.updated(tag, cache, keys.shape[2])
             return original(cache, keys, values)
-        return _update(original, frame, watcher, tag, cache, keys, values)
+        event = _event_before(frame, tag, cache, keys)
+        event.rope = frame.position(cache, tag)
+        event.left_padding = tag.left
+        event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
+        if watcher is not None:
+            watcher.inserting(frame, event, cache, keys)
+        probe_rows.updated(tag, cache, keys.shape[2])
+        return _append(original, frame, event, cache, keys, values)
 
     return update_and_fetch
 
 
-def _update(
-    original: Wrapper, frame: Frame, watcher: Watcher | None, tag: Tag, cache: Any, keys: Any, values: Any
-) -> Any:
+def _event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEvent:
     if tag.index is None:
         tag.index = frame.index_of(cache)
         tag.layer = frame.layer
-    q = keys.shape[2]
     offset, cursor, live_start, live, buffer = tag.read(cache, tag)
-    event = AttentionEvent(
+    rope = frame.rope
+    return AttentionEvent(
         frame.layer,
         tag.index,
         tag.name,
@@ -81,16 +92,14 @@ def _update(
         live_start,
         live,
         buffer,
-        q,
+        keys.shape[2],
+        rope if type(rope) is int else None,
     )
-    event.rope = frame.position(cache, tag)
-    if tag.batched:
-        event.left_padding = tag.left
-        event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
-    if watcher is not None:
-        watcher.inserting(frame, event, cache, keys)
-    if tag.batched:
-        probe_rows.updated(tag, cache, q)
+
+
+def _append(
+    original: Wrapper, frame: Frame, event: AttentionEvent, cache: Any, keys: Any, values: Any
+) -> Any:
     frame.busy = True
     try:
         returned = original(cache, keys, values)
@@ -99,9 +108,10 @@ def _update(
         raise
     finally:
         frame.busy = False
-    event.k = key_length(returned[0])
-    frame.updated[id(cache)] = event
-    frame.returned(event, returned[0])
+    held = returned[0]
+    event.k = held[0].shape[2] if type(held) in SEQUENCES else held.shape[2]
+    frame.pending.append(event)
+    frame.returns.append((cache, held, event))
     return returned
 
 
@@ -112,10 +122,14 @@ def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) 
         frame = local.frame
         if frame is None:
             return original(queries, keys, values, *args, **kwargs)
-        event = frame.take(keys, queries.shape[2])
+        returns, pending = frame.returns, frame.pending
+        if pending and returns[-1][1] is keys and pending[-1] is returns[-1][2]:
+            event = pending.pop()
+        else:
+            event = frame.take(keys, queries.shape[2])
         mask = kwargs.get("mask")
-        event.k_seen = key_length(keys)
-        event.mask = mask_shape(mask)
+        event.k_seen = keys[0].shape[2] if type(keys) in SEQUENCES else keys.shape[2]
+        event.mask = mask if mask is None or type(mask) is str else mask.shape
         event.sinks = kwargs.get("sinks") is not None
         frame.attended = True
         frame.step.attention.append(event)

@@ -37,7 +37,7 @@ class Seen(msgspec.Struct):
     """Keys whose content was inserted at several positions, so that they cannot be told apart."""
 
 
-class AttentionEvent(msgspec.Struct, eq=False):
+class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     """One attention call of one layer. Lengths count tokens; offsets are those before the call."""
 
     layer: int | None
@@ -60,10 +60,10 @@ class AttentionEvent(msgspec.Struct, eq=False):
     buffer: int | None
     """Key slots allocated before the call."""
     q: int
+    rope: Offset = None
     left_padding: list[int] | None = None
     vectors: dict[str, int] | None = None
     """Lengths of the cache's per-row arrays."""
-    rope: Offset = None
     k: int | None = None
     """Keys that the cache returned (those of the owner, on a layer that borrows its keys)."""
     k_seen: int | None = None

@@ -5,7 +5,6 @@ call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -15,11 +14,12 @@ from msgspec import UNSET
 from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset, StepEvent
 from mlxdiag.models.mlx.probe_tags import Tag
 
+SEQUENCES = (tuple, list)
+"""Types of a quantised triple; compared by type, since isinstance costs more than a whole wrapper may."""
+
 
 class Frame:
-    """State of one forward in one thread. Holds the returned keys so that their ids stay unique until it
-    ends.
-    """
+    """State of one forward in one thread. Holds the returned keys, so that they can be told by identity."""
 
     __slots__ = (
         "args",
@@ -27,14 +27,12 @@ class Frame:
         "busy",
         "caches",
         "failed",
-        "held",
         "kwargs",
         "layer",
-        "owners",
         "pending",
+        "returns",
         "rope",
         "step",
-        "updated",
     )
 
     def __init__(self, step: StepEvent, caches: Any) -> None:
@@ -48,12 +46,8 @@ class Frame:
         self.pending: list[AttentionEvent] = []
         self.attended = False
         self.busy = False
-        self.owners: dict[int, AttentionEvent] = {}
-        """By id of the returned keys."""
-        self.updated: dict[int, AttentionEvent] = {}
-        """By id of the cache."""
-        self.held: dict[int, Any] = {}
-        """Returned keys by id of their event."""
+        self.returns: list[tuple[Any, Any, AttentionEvent]] = []
+        """Cache, returned keys and event of each update so far; a borrowing layer searches it."""
         self.failed: int | None = None
 
     def enter(self, layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -62,9 +56,10 @@ class Frame:
         self.attended = False
 
     def leave(self) -> None:
-        """Deliver updates that no attention call took: a softmax by hand, or a cache that holds something
-        else.
-        """
+        """Deliver updates that no attention call took: a softmax by hand, or a cache of something else."""
+        self.layer = None
+        if not self.pending:
+            return
         for event in self.pending:
             if not self.attended and event.k is not None:
                 event.manual = True
@@ -72,7 +67,6 @@ class Frame:
                 event.k_seen = event.k
             self.step.attention.append(event)
         self.pending = []
-        self.layer = None
 
     def given_mask(self) -> Any:
         """The mask argument of the running layer: by name, or second as in `layer(x, mask, cache)`."""
@@ -80,61 +74,66 @@ class Frame:
             return self.kwargs["mask"]
         return self.args[1] if len(self.args) > 1 else None
 
-    def returned(self, event: AttentionEvent, keys: Any) -> None:
-        self.pending.append(event)
-        self.owners[id(keys)] = event
-        self.held[id(event)] = keys
-
     def take(self, keys: Any, q: int) -> AttentionEvent:
         """The event of an attention call over `keys`: the layer's own update, an earlier layer's, or none."""
-        event = self.owners.get(id(keys))
-        if event is None:
+        found = self._returned(keys)
+        if found is None:
             if self.pending:
                 return self.pending.pop()
-            event = next(self._given_caches(), None)
-            if event is None:
-                return self._without_cache(keys, q)
-        elif event in self.pending:
-            self.pending.remove(event)
-            return event
-        return self._borrow(event)
+            found = self._of_given_cache()
+        if found is None:
+            return self._without_cache(keys, q)
+        if found in self.pending:
+            self.pending.remove(found)
+            return found
+        return self._borrow(found, keys)
 
-    def _given_caches(self) -> Iterator[AttentionEvent]:
-        for value in chain(self.args, self.kwargs.values()):
-            if id(value) in self.updated:
-                yield self.updated[id(value)]
+    def keys_of(self, event: AttentionEvent) -> Any:
+        """What the cache returned for this event."""
+        return next((keys for _, keys, owner in reversed(self.returns) if owner is event), None)
 
-    def _borrow(self, event: AttentionEvent) -> AttentionEvent:
-        owner = event.layer if event.layer != self.layer else event.owner
+    def _returned(self, keys: Any) -> AttentionEvent | None:
+        return next((event for _, held, event in reversed(self.returns) if held is keys), None)
+
+    def _of_given_cache(self) -> AttentionEvent | None:
+        """The update of the cache that the running layer was given: it reads the keys of an earlier one."""
+        given = {id(value) for value in chain(self.args, self.kwargs.values()) if value is not None}
+        return next((event for cache, _, event in reversed(self.returns) if id(cache) in given), None)
+
+    def _borrow(self, event: AttentionEvent, keys: Any) -> AttentionEvent:
+        owner = event.owner
+        if owner is None and event.layer != self.layer:
+            owner = event.layer
         borrowed = msgspec.structs.replace(
-            event, layer=self.layer, owner=owner, mask=UNSET, seen=None, rope=self.position(None)
+            event,
+            layer=self.layer,
+            owner=owner,
+            mask=UNSET,
+            seen=None,
+            fate=None,
+            fallback=None,
+            rope=self.position(None),
         )
-        if id(event) in self.held:
-            self.held[id(borrowed)] = self.held[id(event)]
+        self.returns.append((None, keys, borrowed))
         return borrowed
 
     def _without_cache(self, keys: Any, q: int) -> AttentionEvent:
-        event = AttentionEvent(
-            self.layer, None, None, None, None, None, None, None, 0, 0, 0, 0, 0, q, rope=self.position(None)
-        )
+        # Nothing is held before the call: the offset and every count of held keys are 0.
+        event = AttentionEvent(self.layer, None, None, None, None, None, None, None, 0, 0, 0, 0, 0, q)
+        event.rope = self.position(None)
         event.k = key_length(keys)
-        self.owners[id(keys)] = event
-        self.held[id(event)] = keys
+        self.returns.append((None, keys, event))
         return event
 
     def position(self, cache: Any, tag: Tag | None = None) -> Offset:
-        """The RoPE position without reading an array: an int, or the rows' offsets where it is the cache's
-        own.
-        """
+        """The RoPE position without reading an array: an int, or the rows' offsets where it is the cache's."""
         rope = self.rope
         if rope is None or isinstance(rope, int):
             return rope
         return tag.offsets if tag is not None and rope is cache.offset else None
 
     def index_of(self, cache: Any) -> int:
-        """Place of a cache, or of the compound cache that holds it, in the list given to the model; -1 if
-        absent.
-        """
+        """Place of a cache, or of the compound that holds it, in the list given to the model; -1 if absent."""
         for index, entry in enumerate(self.caches or ()):
             if entry is cache or any(member is cache for member in getattr(entry, "caches", ())):
                 return index
@@ -149,7 +148,8 @@ class Local(threading.local):
 
 def key_length(keys: Any) -> int:
     """Keys in a [B, H, K, D] array, or in the first array of a quantised triple."""
-    return int((keys[0] if isinstance(keys, tuple | list) else keys).shape[2])
+    length: int = keys[0].shape[2] if type(keys) in SEQUENCES else keys.shape[2]
+    return length
 
 
 def mask_shape(mask: Any) -> tuple[int, ...] | str | None:

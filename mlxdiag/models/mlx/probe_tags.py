@@ -26,7 +26,7 @@ KINDS = {
     "BatchRotatingKVCache": "batch_rotating",
     "ArraysCache": "recurrent",
 }
-_ATTRIBUTE = "_mlxdiag"
+ATTRIBUTE = "_mlxdiag"
 _UIDS = itertools.count(1)
 
 Counters = tuple[Offset, int | None, int | None, int | None, int | None]
@@ -39,6 +39,7 @@ class Tag:
     """
 
     __slots__ = (
+        "batched",
         "home",
         "index",
         "keep",
@@ -61,7 +62,9 @@ class Tag:
         self.uid = next(_UIDS)
         self.name = type(cache).__name__
         self.kind = kind_of(type(cache))
-        self.read = _READERS.get(self.kind, _nothing)
+        self.batched = self.kind in ("batch", "batch_rotating")
+        front_trimmed = self.kind == "dense" and hasattr(cache, "live_start")
+        self.read = _front_trimmed if front_trimmed else _READERS.get(self.kind, _nothing)
         values = [getattr(cache, n, None) for n in ("max_size", "chunk_size", "window")]
         self.window: int | None = next((v for v in values if v is not None), None)
         self.keep: int | None = getattr(cache, "keep", None) or getattr(cache, "sinks", None)
@@ -75,10 +78,6 @@ class Tag:
         """Right padding of a `BatchKVCache` that waits for `finalize`."""
         self.lengths: list[int] | None = None
         """Offsets at which the rows of a `BatchRotatingKVCache` really end, until `finalize`."""
-
-    @property
-    def batched(self) -> bool:
-        return self.kind in ("batch", "batch_rotating")
 
     def offset_of(self, cache: Any) -> Offset:
         """The cache's offset now, without reading an array."""
@@ -94,7 +93,7 @@ def tag_of(cache: Any, on_copy: Callable[[Tag, int], None] | None = None) -> Tag
     """The cache's tag, made on first sight. A deep copy gets one of its own, announced with its parent's
     uid.
     """
-    tag: Tag | None = cache.__dict__.get(_ATTRIBUTE)
+    tag: Tag | None = cache.__dict__.get(ATTRIBUTE)
     if tag is not None and tag.home == id(cache):
         return tag
     fresh = Tag(cache)
@@ -103,21 +102,27 @@ def tag_of(cache: Any, on_copy: Callable[[Tag, int], None] | None = None) -> Tag
             setattr(fresh, name, getattr(tag, name))
         if on_copy is not None:
             on_copy(fresh, tag.uid)
-    cache.__dict__[_ATTRIBUTE] = fresh
+    cache.__dict__[ATTRIBUTE] = fresh
     return fresh
 
 
 def _slots(cache: Any) -> int:
-    keys = cache.keys
-    if keys is None:
-        return 0
-    return int((keys[0] if isinstance(keys, tuple | list) else keys).shape[2])
+    return 0 if cache.keys is None else int(cache.keys.shape[2])
 
 
 def _dense(cache: Any, _: Tag) -> Counters:
-    offset = cache.offset
-    start = getattr(cache, "live_start", 0)
+    offset, keys = cache.offset, cache.keys
+    return offset, offset, 0, offset, 0 if keys is None else keys.shape[2]
+
+
+def _front_trimmed(cache: Any, _: Tag) -> Counters:
+    offset, start = cache.offset, cache.live_start
     return offset, offset, start, offset - start, _slots(cache)
+
+
+def _quantized(cache: Any, _: Tag) -> Counters:
+    offset, keys = cache.offset, cache.keys
+    return offset, offset, 0, offset, 0 if keys is None else keys[0].shape[2]
 
 
 def _chunked(cache: Any, _: Tag) -> Counters:
@@ -148,7 +153,7 @@ def _nothing(_cache: Any, _tag: Tag) -> Counters:
 
 _READERS: dict[str, Callable[[Any, Tag], Counters]] = {
     "dense": _dense,
-    "quantized": _dense,
+    "quantized": _quantized,
     "rotating": _rotating,
     "buffered": _rotating,
     "chunked": _chunked,

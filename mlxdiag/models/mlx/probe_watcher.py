@@ -31,20 +31,19 @@ class AttendWatcher:
     def attending(
         self, frame: Frame, event: AttentionEvent, queries: Any, keys: Any, values: Any, mask: Any
     ) -> tuple[Any, Any, Any]:
-        returned = frame.held.get(id(event), keys)
         if self._attend is not None:
             keys, values, mask, event.fate, event.fallback = self._attend(event, queries, keys, values, mask)
             mask = as_mask(mask, queries.dtype)
         if self._identity is not None:
             self._read_position(frame, event)
-            event.seen = self._identity.observe(event, keys, returned, mask, self._feeding())
+            event.seen = self._identity.observe(event, keys, frame.keys_of(event), mask, self._feeding())
         return keys, values, mask
 
     def left(self, frame: Frame) -> None:
         if self._identity is None or frame.attended:
             return
         for event in frame.pending:
-            keys = frame.held[id(event)]
+            keys = frame.keys_of(event)
             event.seen = self._identity.observe(event, keys, keys, frame.given_mask(), self._feeding())
 
     def _read_position(self, frame: Frame, event: AttentionEvent) -> None:

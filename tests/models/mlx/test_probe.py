@@ -1,0 +1,421 @@
+"""The probe on the library's real model code, tiny: what it tells, what it leaves alone, and what it puts
+back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache as once
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm.models.base as library_base
+import mlx_lm.models.cache as library_caches
+import numpy as np
+import pytest
+from msgspec import UNSET
+
+from mlxdiag.models import catalogue
+from mlxdiag.models.mlx import caches as own_caches
+from mlxdiag.models.mlx import tiny
+from mlxdiag.models.mlx.caches import BufferedRotatingKVCache
+from mlxdiag.models.mlx.instance import MlxInstance
+from mlxdiag.models.mlx.probe import AttentionEvent, CacheEvent, Event, Probe, StepEvent
+
+W = 8
+SCHEDULE = (5, 7, 12, 1, 1, 1, 3, 9, 1)
+
+
+@once
+def instance(family: str) -> MlxInstance:
+    built = tiny.build(catalogue.config(family), window=W, positions=64)
+    assert isinstance(built, MlxInstance), built
+    return built
+
+
+def ids(offset: int, n: int, rows: int = 1) -> np.ndarray[Any, Any]:
+    return np.arange(n)[None] + offset + 10 + 40 * np.arange(rows)[:, None]
+
+
+def run(family: str, schedule: tuple[int, ...], level: str = "shapes", cache: Any = None) -> list[StepEvent]:
+    model, told, offset = instance(family), [], 0
+    cache = model.new_cache() if cache is None else cache
+    with Probe(told.append, level) as probe:
+        probe.watch(model.model)
+        for n in schedule:
+            model.forward(ids(offset, n), cache)
+            offset += n
+    return [event for event in told if isinstance(event, StepEvent)]
+
+
+def layer(step: StepEvent, index: int) -> AttentionEvent:
+    return next(event for event in step.attention if event.layer == index)
+
+
+class TestWhatItTells:
+    def test_a_dense_model_chunked(self) -> None:
+        steps = run("llama", (5, 7, 1))
+        assert [(s.model, s.batch, s.q) for s in steps] == [("m1", 1, 5), ("m1", 1, 7), ("m1", 1, 1)]
+        calls = [layer(s, 1) for s in steps]
+        assert [(c.offset, c.rope, c.live, c.k, c.k_seen) for c in calls] == [
+            (0, 0, 0, 5, 5),
+            (5, 5, 5, 12, 12),
+            (12, 12, 12, 13, 13),
+        ]
+        assert [c.mask for c in calls] == ["causal", "causal", None]
+        assert {(c.name, c.kind, c.index, c.window, c.sinks) for c in calls} == {
+            ("KVCache", "dense", 1, None, False)
+        }
+        assert [c.buffer for c in calls] == [0, 256, 256]
+
+    def test_a_ring_returns_window_minus_one_prior_keys(self) -> None:
+        calls = [layer(s, 0) for s in run("gemma3_text", SCHEDULE)]
+        offsets = np.cumsum((0, *SCHEDULE[:-1])).tolist()
+        expected = [
+            min(o, W - 1) + n if n > 1 else min(o + 1, W) for o, n in zip(offsets, SCHEDULE, strict=True)
+        ]
+        assert [c.k for c in calls] == expected
+        assert [c.offset for c in calls] == offsets
+        assert {(c.kind, c.window) for c in calls} == {("rotating", W)}
+
+    def test_layers_that_borrow_keys_name_their_owner(self) -> None:
+        for family in ("gemma3n", "gemma4_text"):
+            model = instance(family)
+            step = run(family, (5, 12))[1]
+            assert len(step.attention) == model.geometry.depth
+            for spec in model.geometry.layers:
+                event = layer(step, spec.index)
+                assert event.owner == spec.shares
+                assert event.offset == 5
+                assert event.k == event.k_seen == (5 + 12)
+
+    def test_a_softmax_by_hand_gives_the_layers_own_mask(self) -> None:
+        steps = run("gemma2", (5, 7, 1))
+        assert all(len(s.attention) == instance("gemma2").geometry.depth for s in steps)
+        calls = [layer(s, 2) for s in steps]
+        assert [c.mask for c in calls] == [(5, 5), (7, 12), None]
+        assert [c.k for c in calls] == [5, 12, 13]
+        assert all(c.manual for c in calls)
+
+    def test_recurrent_layers_give_no_call(self) -> None:
+        model = instance("recurrent_gemma")
+        told = {event.layer for event in run("recurrent_gemma", (5,))[0].attention}
+        assert told == {s.index for s in model.geometry.layers if s.attention != "recurrent"}
+        assert len(told) < model.geometry.depth
+
+    def test_a_member_of_a_compound_cache_has_the_index_of_the_whole(self) -> None:
+        assert [event.index for event in run("baichuan_m1", (5,))[0].attention] == [0, 1, 2, 3]
+
+    def test_attention_sinks(self) -> None:
+        assert all(event.sinks for event in run("gpt_oss", (5,))[0].attention)
+
+    def test_a_forward_without_a_cache(self) -> None:
+        told: list[Event] = []
+        model = instance("gemma4_text")
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            model.forward(ids(0, 12), None)
+        (step,) = told
+        assert isinstance(step, StepEvent)
+        assert {(e.kind, e.offset, e.k) for e in step.attention} == {(None, 0, 12)}
+        assert [e.owner for e in step.attention] == [s.shares for s in model.geometry.layers]
+
+    def test_quantised_keys(self) -> None:
+        model = instance("llama")
+        cache = model.new_cache()
+        told: list[Event] = []
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            model.forward(ids(0, 5), cache)
+            cache = [c.to_quantized(group_size=32, bits=8) for c in cache]
+            model.forward(ids(5, 3), cache)
+        conversion, step = told[1], told[-1]
+        assert isinstance(conversion, CacheEvent)
+        assert (conversion.op, conversion.kind, conversion.kv_bits, conversion.after) == (
+            "to_quantized",
+            "quantized",
+            8,
+            5,
+        )
+        assert isinstance(step, StepEvent)
+        event = step.attention[0]
+        assert (event.kind, event.kv_bits, event.offset, event.k, event.k_seen, event.mask) == (
+            "quantized",
+            8,
+            5,
+            8,
+            8,
+            "causal",
+        )
+
+    def test_rows_of_a_batch_have_offsets_of_their_own(self) -> None:
+        model = instance("gemma3_text")
+        told: list[Event] = []
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            cache = [type_of(c)([3, 0]) for c in model.new_cache()]
+            model.forward(ids(0, 5, rows=2), cache)
+            model.forward(ids(5, 1, rows=2), cache)
+        step = told[-1]
+        assert isinstance(step, StepEvent)
+        assert step.batch == 2
+        for event in step.attention:
+            assert (event.offset, event.cursor, event.rope, event.left_padding) == ([2, 5], 5, [2, 5], [3, 0])
+            assert event.mask == (2, 1, 1, 6)
+            assert event.vectors == {"offset": 2, "left_padding": 2}
+
+    def test_our_own_caches(self) -> None:
+        model = instance("gemma3_text")
+        cache = model.new_cache({"sliding": lambda spec: BufferedRotatingKVCache(spec.window or 0, 32)})
+        told: list[Event] = []
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            model.forward(ids(0, 8), cache)
+            with pytest.raises(ValueError, match=r"\(2,9\) and .*10\)"):
+                model.forward(ids(8, 2), cache)
+        step = told[-1]
+        assert isinstance(step, StepEvent)
+        event = step.attention[-1]
+        assert (event.kind, event.slack, event.live, event.k, event.mask) == ("buffered", 32, 8, 10, (2, 9))
+
+
+def type_of(cache: Any) -> Callable[[list[int]], Any]:
+    window = getattr(cache, "max_size", None)
+    if window is None:
+        return library_caches.BatchKVCache
+    return lambda padding: library_caches.BatchRotatingKVCache(window, padding)
+
+
+class TestErrors:
+    def test_the_event_of_a_forward_that_fails_names_the_layer_and_the_error_goes_on(self) -> None:
+        model = instance("gemma3_text")
+        told: list[Event] = []
+        failure = RuntimeError("no more")
+
+        def attend(event: AttentionEvent, q: Any, k: Any, v: Any, mask: Any) -> Any:
+            if event.layer == 3:
+                raise failure
+            return k, v, mask, None, None
+
+        with Probe(told.append, attend=attend) as probe:
+            probe.watch(model.model)
+            with pytest.raises(RuntimeError) as raised:
+                model.forward(ids(0, 5), model.new_cache())
+        (step,) = told
+        assert raised.value is failure
+        assert isinstance(step, StepEvent)
+        assert (step.error, step.error_type, step.error_layer) == ("no more", "RuntimeError", 3)
+        assert [e.layer for e in step.attention] == [0, 1, 2, 3]
+
+    def test_a_cache_that_refuses_an_update_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: Any) -> Any:
+            raise MemoryError("full")
+
+        monkeypatch.setattr(library_caches.KVCache, "update_and_fetch", refuse)
+        told: list[Event] = []
+        model = instance("llama")
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            with pytest.raises(MemoryError):
+                model.forward(ids(0, 5), model.new_cache())
+        (step,) = told
+        assert isinstance(step, StepEvent)
+        assert [(e.layer, e.q, e.k, e.mask) for e in step.attention] == [(0, 5, None, UNSET)]
+
+    def test_the_next_forward_is_whole_again(self) -> None:
+        model = instance("llama")
+        told: list[Event] = []
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            with pytest.raises(Exception, match="."):
+                model.forward(ids(0, 5), [object()] * 2)
+            model.forward(ids(0, 5), model.new_cache())
+        assert [len(s.attention) for s in told if isinstance(s, StepEvent)] == [0, 2]
+
+    def test_an_unknown_level(self) -> None:
+        with pytest.raises(ValueError, match="shapes, visibility"):
+            Probe(print, "everything")
+
+
+def originals(model: Any) -> dict[str, Any]:
+    """Every object that the probe might replace, by name."""
+    found = {
+        "sdpa": mx.fast.scaled_dot_product_attention,
+        "rope": mx.fast.rope,
+        "quantized": library_base.quantized_scaled_dot_product_attention,
+    }
+    classes = {type(model), *(type(part) for part in model.layers)}
+    for module in (library_caches, own_caches):
+        classes |= {c for c in vars(module).values() if isinstance(c, type)}
+    for cls in classes:
+        found |= {f"{cls.__name__}.{name}": value for name, value in vars(cls).items() if name != "__dict__"}
+    return found
+
+
+def same(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return before.keys() == after.keys() and all(before[name] is after[name] for name in before)
+
+
+class TestRemoval:
+    @pytest.fixture(autouse=True)
+    def _untouched(self) -> Iterator[None]:
+        self.model = instance("gemma3_text").model
+        self.before = originals(self.model)
+        yield
+        assert same(self.before, originals(self.model))
+
+    def forward(self) -> None:
+        instance("gemma3_text").forward(ids(0, 3), instance("gemma3_text").new_cache())
+
+    def test_original_objects_are_back(self) -> None:
+        with Probe(print) as probe:
+            probe.watch(self.model)
+            assert not same(self.before, originals(self.model))
+
+    def test_after_an_exception_in_the_model(self) -> None:
+        with pytest.raises(ZeroDivisionError), Probe([].append, attend=lambda *_: 1 / 0) as probe:  # type: ignore[arg-type, return-value]
+            probe.watch(self.model)
+            self.forward()
+
+    def test_a_probe_installed_twice_goes_with_its_second_removal(self) -> None:
+        told: list[Event] = []
+        probe = Probe(told.append)
+        with probe:
+            probe.watch(self.model)
+            with probe:
+                self.forward()
+            assert not same(self.before, originals(self.model))
+            self.forward()
+        assert len(told) == 2
+        probe.remove()
+
+    @pytest.mark.parametrize("first_out", [0, 1])
+    def test_two_probes_leave_in_either_order(self, first_out: int) -> None:
+        told: tuple[list[Event], list[Event]] = ([], [])
+        probes = [Probe(t.append) for t in told]
+        for probe in probes:
+            probe.install().watch(self.model)
+        self.forward()
+        probes[first_out].remove()
+        self.forward()
+        probes[1 - first_out].remove()
+        self.forward()
+        assert (len(told[first_out]), len(told[1 - first_out])) == (1, 2)
+        assert all(len(s.attention) == 12 for t in told for s in t if isinstance(s, StepEvent))
+
+    def test_installed_again_it_still_knows_its_models(self) -> None:
+        told: list[Event] = []
+        probe = Probe(told.append)
+        probe.watch(self.model)
+        for _ in range(2):
+            with probe:
+                self.forward()
+        assert [s.model for s in told if isinstance(s, StepEvent)] == ["m1", "m1"]
+
+    def test_a_class_can_be_watched_before_any_model_is_loaded(self) -> None:
+        told: list[Event] = []
+        with Probe(told.append) as probe:
+            probe.watch_class(type(self.model))
+            self.forward()
+        assert [len(s.attention) for s in told if isinstance(s, StepEvent)] == [12]
+
+
+class TestNothingIsEvaluated:
+    @pytest.mark.parametrize(
+        "family", ["llama", "gemma2", "gemma3_text", "gemma4_text", "baichuan_m1", "recurrent_gemma"]
+    )
+    def test_a_forward_whose_weights_cannot_be_read_is_told(self, family: str, tmp_path: Path) -> None:
+        """Weights load lazily: from a file that is gone, any evaluation would raise."""
+        built = tiny.build(catalogue.config(family), window=W, positions=64)
+        assert isinstance(built, MlxInstance)
+        path = str(tmp_path / "w.safetensors")
+        mx.save_safetensors(path, {"w": mx.zeros((512, 512))})
+        poison = mx.load(path)["w"]
+        os.truncate(path, 64)
+        embedding = next(m for name, m in built.model.named_modules() if name.endswith("embed_tokens"))
+        embedding.weight = embedding.weight + poison[0, 0]
+        told: list[Event] = []
+        with Probe(told.append) as probe:
+            probe.watch(built.model)
+            cache = built.new_cache()
+            for offset, n in ((0, 12), (12, 1), (13, 3)):
+                logits = built.forward(ids(offset, n), cache)
+        assert len(told) == 3
+        with pytest.raises(RuntimeError, match="read"):
+            mx.eval(logits)
+
+    def test_no_array_of_a_batch_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        read: list[str] = []
+        for name in (
+            "item",
+            "tolist",
+            "__array__",
+            "__bool__",
+            "__int__",
+            "__float__",
+            "__index__",
+            "__iter__",
+        ):
+            original = getattr(mx.array, name)
+
+            def noted(*args: Any, _name: str = name, _original: Any = original) -> Any:
+                read.append(_name)
+                return _original(*args)
+
+            monkeypatch.setattr(mx.array, name, noted)
+        for name in ("eval", "async_eval"):
+            monkeypatch.setattr(mx, name, lambda *_: read.append("eval"))
+        model = instance("gemma3_text")
+        told: list[Event] = []
+        tokens = mx.array(ids(0, 12, rows=2).astype(np.int32))
+        with Probe(told.append) as probe:
+            probe.watch(model.model)
+            cache = [type_of(c)([3, 0]) for c in model.new_cache()]
+            for tok in (tokens, tokens[:, :1]):
+                model.model(tok, cache=cache)
+            for c in cache:
+                c.trim(1)
+        assert told
+        assert read == []
+
+
+def test_each_thread_has_its_own_forward() -> None:
+    model = instance("llama")
+    told: list[Event] = []
+    with Probe(told.append) as probe:
+        probe.watch(model.model)
+        threads = [
+            threading.Thread(target=lambda n=n: model.forward(ids(0, n), model.new_cache()))
+            for n in range(1, 9)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    seen = [(s.q, [e.q for e in s.attention]) for s in told if isinstance(s, StepEvent)]
+    assert sorted(seen) == [(n, [n, n]) for n in range(1, 9)]
+
+
+def test_caches_copied_under_the_probe_are_told_apart() -> None:
+    import copy
+
+    model = instance("llama")
+    told: list[Event] = []
+    with Probe(told.append) as probe:
+        probe.watch(model.model)
+        cache = model.new_cache()
+        model.forward(ids(0, 5), cache)
+        branch = copy.deepcopy(cache)
+        branch[0].trim(2)
+        cache[0].trim(1)
+    operations = [e for e in told if isinstance(e, CacheEvent)]
+    fork, cut, other = operations
+    assert (fork.op, fork.uid) == ("copy", cut.uid)
+    assert fork.parents == [other.uid]
+    assert [(e.before, e.asked, e.done, e.after, e.index) for e in (cut, other)] == [
+        (5, 2, 2, 3, 0),
+        (5, 1, 1, 4, 0),
+    ]
