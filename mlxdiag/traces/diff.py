@@ -19,7 +19,7 @@ SHORT = 8
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """`msgspec.UNSET` on a side means that the side lacks the field (or, with no field, the whole entry)."""
+    """Values are JSON-like; `msgspec.UNSET` where a side lacks the field or, if `field` is empty, the entry."""
 
     index: int | None
     """Of the entry, from 0; None for the header."""
@@ -59,7 +59,7 @@ def _entries(trace: Trace | Stream) -> Iterable[Entry]:
 
 
 def _head(header: Header) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(header)
+    fields = _json_like(header)
     return {name: fields[name] for name in HEADER_FIELDS if name in fields}
 
 
@@ -79,9 +79,13 @@ class _Comparison:
     def entries(self, left: Entry | None, right: Entry | None) -> Iterator[Found]:
         """The differences of two entries, in the order of the fields."""
         if left is None or right is None:
-            yield "", UNSET if left is None else left, UNSET if right is None else right
+            yield (
+                "",
+                UNSET if left is None else _json_like(left),
+                UNSET if right is None else _json_like(right),
+            )
         elif left != right or _holds_ids(left):
-            yield from self.values("", msgspec.to_builtins(left), msgspec.to_builtins(right))
+            yield from self.values("", _json_like(left), _json_like(right))
 
     def values(self, path: str, left: Any, right: Any) -> Iterator[Found]:
         """The differences of two JSON-like values."""
@@ -92,7 +96,8 @@ class _Comparison:
         elif _itemwise(left) and _itemwise(right):
             for index, (one, other) in enumerate(zip_longest(left, right, fillvalue=UNSET)):
                 yield from self.values(f"{path}[{index}]", one, other)
-        elif not _equal(left, right):
+        elif left != right and not (left != left and right != right):
+            # NaN equals NaN here: both sides saw the same.
             yield path, left, right
 
     def _field(self, path: str, name: str, left: Any, right: Any) -> Iterator[Found]:
@@ -130,13 +135,15 @@ def _holds_ids(entry: Entry) -> bool:
 
 def _itemwise(value: Any) -> bool:
     """Lists to walk; a short list of numbers, such as a shape, reads better whole."""
-    return isinstance(value, (list, tuple)) and (
-        len(value) > SHORT or any(isinstance(one, (dict, list, tuple)) for one in value)
+    return isinstance(value, list) and (
+        len(value) > SHORT or any(isinstance(one, (dict, list)) for one in value)
     )
 
 
-def _equal(left: Any, right: Any) -> bool:
-    """NaN equals NaN: both sides saw the same. A list equals a tuple."""
-    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return list(left) == list(right)
-    return bool(left == right) or (left != left and right != right)
+def _json_like(value: Any) -> Any:
+    """Records as mappings and tuples as lists, NaN kept."""
+    if isinstance(value, msgspec.Struct):
+        return _json_like(msgspec.to_builtins(value))
+    if isinstance(value, dict):
+        return {name: _json_like(one) for name, one in value.items()}
+    return [_json_like(one) for one in value] if isinstance(value, (list, tuple)) else value
