@@ -54,6 +54,9 @@ class Summary(msgspec.Struct, kw_only=True):
     judged: int = 0
     not_observed: int = 0
     """Calls that lack what every rule needs. Never the same as clean."""
+    other: int = 0
+    """Entries without an attention call that held something else to judge: emitted tokens, outputs, errors,
+    the counts of cache events."""
     errors: int = 0
     warnings: int = 0
     infos: int = 0

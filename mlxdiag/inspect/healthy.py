@@ -54,6 +54,8 @@ class Healthy:
         if offset is None:
             return False
         batch = len(rows)
+        if offset.__class__ is list and len(offset) != batch:
+            return False
         padded = False
         for index, row in enumerate(rows):
             if row.left_padding is not None:

@@ -65,7 +65,6 @@ class Inspector:
     def feed(self, entry: Entry) -> list[Finding]:
         """Judge one entry. Returns the findings not seen before, for a reader that follows a growing file."""
         run = self.run
-        before = run.step
         undisturbed = run.enter(entry)
         calls = entry.attention
         phase = entry.phase
@@ -73,13 +72,15 @@ class Inspector:
             self._healthy.forget()
         elif phase != "end":
             self._summary.steps += 1
-        if self._quick and _follows(before, entry.step) and self._healthy.entry(entry):
+        if self._quick and _follows(run.before, entry.step) and self._healthy.entry(entry):
             count = len(calls)  # type: ignore[arg-type]
             self._summary.calls += count
             self._summary.judged += count
             if undisturbed:
                 return _NONE
             return self._judge(entry, calls=())
+        if not calls and _holds_evidence(entry):
+            self._summary.other += 1
         built = [build(entry, index, run) for index in range(len(calls))] if calls else []
         return self._judge(entry, built)
 
@@ -149,6 +150,21 @@ def judgeable(call: Call) -> bool:
         or (a.asked is not None and a.done is not None)
         or (a.mask is not UNSET and call.mask_q is not None and call.q is not None)
         or (call.kind == "recurrent" and a.offset is not None)
+    )
+
+
+def _holds_evidence(entry: Entry) -> bool:
+    """Whether an entry without a call holds what a rule can judge."""
+    if entry.output or entry.error or entry.refused or entry.dropped:
+        return True
+    return any(
+        row.emitted is not None
+        or row.done is not None
+        or row.restored is not None
+        or row.size is not None
+        or row.finish is not None
+        or row.offset is not None
+        for row in entry.rows or ()
     )
 
 

@@ -20,6 +20,8 @@ class Run:
         self.model: Entry | Model | None = header.model
         """The model of the present entry."""
         self.step: int | None = None
+        self.before: int | None = None
+        """The step of the entry before."""
         self.last: Entry | None = None
         """The last forward or cache event read."""
         self.ended = False
@@ -48,6 +50,7 @@ class Run:
             return False
         if entry.model is not None:
             self.model = self.models.get(entry.model, self.model)
+        self.before = self.step
         if entry.step is not None:
             self.step = entry.step
         self.last = entry

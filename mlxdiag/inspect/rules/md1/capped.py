@@ -42,7 +42,8 @@ steps:
         """
 model: {layers: {sliding: {attention: sliding, cache: dense, window: 512}}}
 steps:
-- {rows: [{offset: 768, tokens: 768}], attention: [{family: sliding, k: 1536, mask: [768, 512], fallback: sliced}]}
+- {rows: [{offset: 768, tokens: 768}], attention: [{family: sliding, k: 1536, mask: [768, 512],
+   fallback: sliced}]}
 """,
     )
     quiet = (
@@ -75,8 +76,8 @@ steps:
         empty, narrowed = geometry.empty_rows(q, window), geometry.narrowed_rows(q, live, window)
         severity = "error" if in_effect(call) == SLICED else short_severity(call) or "error"
         yield self.found(
-            f"a mask of {window} columns for {q} queries: {empty} rows see no key and {narrowed} see less than "
-            "their window",
+            f"a mask of {window} columns for {q} queries: {empty} rows see no key and {narrowed} see "
+            "less than their window",
             severity=severity,
             call=call,
             empty_rows=empty,

@@ -138,7 +138,8 @@ steps:
         # A static buffer: keys and mask are the whole buffer, zeros ahead.
         """
 steps:
-- {rows: [{offset: 8, tokens: 4}], attention: [{family: full, cache: static, buffer: 64, k: 64, mask: [4, 64]}]}
+- {rows: [{offset: 8, tokens: 4}], attention: [{family: full, cache: static, buffer: 64, k: 64,
+   mask: [4, 64]}]}
 """,
     )
 
@@ -281,5 +282,6 @@ def _physical(call: Call) -> list[str]:
     if buffer is None or call.q is None or call.m != buffer + call.q:
         return []
     return [
-        f"the mask was sized from the physical buffer ({buffer} slots), not from the {call.cursor} tokens held"
+        f"the mask was sized from the physical buffer ({buffer} slots), not from the {call.cursor} tokens it "
+        "holds"
     ]

@@ -121,7 +121,8 @@ class MaskFromOffsetNotLive(Rule):
         """
 scheduler: {max_kv: 1024, chunk: 512}
 steps:
-- {rows: [{offset: 1536, tokens: 512}], attention: [{family: full, live_start: 512, k: 1536, mask: [512, 2048]}]}
+- {rows: [{offset: 1536, tokens: 512}], attention: [{family: full, live_start: 512, k: 1536,
+   mask: [512, 2048]}]}
 """,
         # The cap is declared; that it acted follows from the keys.
         """
@@ -134,7 +135,8 @@ steps:
         """
 scheduler: {max_kv: 1024, chunk: 512}
 steps:
-- {rows: [{offset: 1536, tokens: 512}], attention: [{family: full, live_start: 512, k: 1536, mask: [512, 1536]}]}
+- {rows: [{offset: 1536, tokens: 512}], attention: [{family: full, live_start: 512, k: 1536,
+   mask: [512, 1536]}]}
 """,
         # Nothing was dropped yet.
         """
@@ -151,8 +153,8 @@ steps:
         if call.live is None or call.m != call.cursor + call.q or call.k != call.live + call.q:
             return
         yield self.found(
-            f"the mask follows the offset ({call.cursor} + {call.q}), but the oldest {call.live_start} keys were "
-            f"dropped and {call.live} are live",
+            f"the mask follows the offset ({call.cursor} + {call.q}), but the oldest {call.live_start} keys "
+            f"were dropped and {call.live} are live",
             severity=severity,
             call=call,
             offset=call.cursor,

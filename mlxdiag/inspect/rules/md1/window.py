@@ -68,7 +68,8 @@ steps:
         """
 model: {layers: {sliding: {attention: sliding, window: 512}}}
 steps:
-- {rows: [{offset: 512, tokens: 512}], attention: [{family: sliding, k: 1023, mask: null, fallback: windowed}]}
+- {rows: [{offset: 512, tokens: 512}], attention: [{family: sliding, k: 1023, mask: null,
+   fallback: windowed}]}
 """,
         # An array may hold any band.
         """
@@ -88,8 +89,8 @@ steps:
             return
         wide = q if mask == NONE else min(q, held - window)
         yield self.found(
-            f"{_said(call, mask)} on {held} keys of a layer with window {window}: {wide} of {q} queries see more "
-            "than the window",
+            f"{_said(call, mask)} on {held} keys of a layer with window {window}: {wide} of {q} queries see "
+            "more than the window",
             call=call,
             window=window,
             returned_keys=held,

@@ -138,8 +138,8 @@ steps:
         row, query, seen, wanted = max(off, key=lambda one: abs(one[2] - one[3]))
         by_one = all(abs(one[2] - one[3]) == 1 for one in off)
         yield self.found(
-            f"{len(off)} queries see another number of keys than required; row {row}, query {query} sees {seen}, "
-            f"required {wanted}",
+            f"{len(off)} queries see another number of keys than required; row {row}, query {query} sees "
+            f"{seen}, required {wanted}",
             severity="warning" if by_one else "error",
             call=call,
             queries=len(off),
