@@ -86,7 +86,7 @@ def _shown(value: Any) -> str:
 
 
 def _json(left: str, right: str, found: list[Difference]) -> str:
-    """A difference lacks `left` or `right` where that side lacks the field; an index of null is the header."""
+    """A difference lacks `left` or `right` where that side lacks the field; index null is the header."""
     parted = []
     for one in found:
         fields = {name: getattr(one, name) for name in one.__struct_fields__}

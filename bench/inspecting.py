@@ -1,0 +1,96 @@
+"""How fast a long trace is judged, against decoding the same lines and doing nothing with them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from bench import files
+from bench.clock import Result, at_least, at_most, by_turns, fact
+from bench.startup import SCRIPT
+from mlxdiag.inspect.inspector import Inspector
+from mlxdiag.traces.reader import open_stream
+from mlxdiag.traces.types import Entry
+
+RATE_BYTES = 12 << 20
+SMALL_BYTES = 4 << 20
+
+
+def rate(rounds: int) -> list[Result]:
+    """In this process and on one core: decode every line into its type; read as `inspect` reads; inspect."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rate.yaml"
+        steps = files.write(path, RATE_BYTES)
+        times = by_turns(
+            {"decode": lambda: decode(path), "read": lambda: read(path), "inspect": lambda: inspect(path)},
+            rounds,
+        )
+    per_second = {name: steps / taken for name, taken in times.items()}
+    against = f"decode alone {_thousands(per_second['decode'])}"
+    return [
+        at_least(
+            "inspect against decode alone",
+            f"{_thousands(per_second['inspect'])}, {against}",
+            per_second["inspect"] / per_second["decode"],
+            0.25,
+        ),
+        fact("read and check without the rules", f"{_thousands(per_second['read'])}, {against}"),
+    ]
+
+
+def memory(size: int) -> list[Result]:
+    """Peak memory of the whole program on a file of `size` bytes, against a small file of the same kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        small, big = Path(folder) / "small.yaml", Path(folder) / "big.yaml"
+        files.write(small, SMALL_BYTES)
+        files.write(big, size)
+        little, much = peak(small), peak(big)
+    measured = f"{much} MiB for {size >> 20} MB, {little} MiB for {SMALL_BYTES >> 20} MB"
+    return [at_most("peak memory of inspect, big file against small", measured, much / little, 1.25)]
+
+
+def decode(path: Path) -> None:
+    """The bare minimum: each line into its type."""
+    decoder = msgspec.json.Decoder(Entry)
+    with path.open("rb") as file:
+        for line in file:
+            if line.startswith(b"- "):
+                decoder.decode(line[2:])
+
+
+def read(path: Path) -> None:
+    """As `inspect` reads."""
+    with open_stream(path) as stream:
+        for _ in stream:
+            pass
+
+
+def inspect(path: Path) -> None:
+    """The whole judgement. Raises RuntimeError when the healthy file is not found healthy: then it measures nothing."""
+    with open_stream(path) as stream:
+        inspector = Inspector(stream.header)
+        for entry in stream:
+            inspector.feed(entry)
+    report = inspector.close()
+    if report.findings or report.summary.not_observed:
+        raise RuntimeError(f"the generated trace is not healthy: {report.findings[:1]}, {report.summary}")
+
+
+def peak(path: Path) -> int:
+    """MiB that the program held at most (the resident set, as the kernel counts it)."""
+    process = subprocess.Popen([sys.executable, SCRIPT, "inspect", path], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"inspect ended with {process.returncode}")
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return usage.ru_maxrss // unit
+
+
+def _thousands(per_second: float) -> str:
+    return f"{per_second / 1000:.0f} k steps/s"

@@ -1,0 +1,3 @@
+from tests.cli.program import trace
+
+__all__ = ["trace"]
