@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -71,7 +72,7 @@ def read(path: Path) -> None:
 
 
 def inspect(path: Path) -> None:
-    """The whole judgement. Raises RuntimeError when the healthy file is not found healthy: then it measures nothing."""
+    """The whole judgement. Raises RuntimeError when the healthy file is not found healthy."""
     with open_stream(path) as stream:
         inspector = Inspector(stream.header)
         for entry in stream:
