@@ -27,10 +27,8 @@ def rate(rounds: int) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rate.yaml"
         steps = files.write(path, RATE_BYTES)
-        times = by_turns(
-            {"decode": lambda: decode(path), "read": lambda: read(path), "inspect": lambda: inspect(path)},
-            rounds,
-        )
+        subjects = {"decode": decode, "read": read, "inspect": inspect}
+        times = by_turns({name: partial(run, path) for name, run in subjects.items()}, rounds)
     per_second = {name: steps / taken for name, taken in times.items()}
     against = f"decode alone {_thousands(per_second['decode'])}"
     return [
