@@ -34,7 +34,8 @@ clean:
 	rm -rf $(VENV)
 
 $(READY): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "mlxdiag needs Python 3.11 or newer, and found none: give one with PYTHON=..." >&2; exit 1; }
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "mlxdiag needs Python 3.11 or newer, not '$(PYTHON)': give one with PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@echo "setting up $(VENV), once" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
