@@ -14,6 +14,9 @@ from mlxdiag.traces.types import Record
 
 T = TypeVar("T", bound=Record)
 
+NAMES = ("seq", "family")
+"""Fields whose value is a name; one that somebody writes as a number is that number's text."""
+
 _WHERE = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
 _NAMES = {"array": "list", "object": "mapping", "dict": "mapping"}
 
@@ -28,7 +31,7 @@ class BadEntry(Exception):
 
 
 def convert(value: Any, record: type[T], unknown: Callable[[str], None]) -> T:
-    """`value` (dicts, lists, scalars) as a record; each unknown field is reported by its path and left out.
+    """`value` (dicts, lists, scalars) as a record; each unknown field is reported, by its path, and left out.
 
     Raises BadEntry naming the field.
     """
@@ -77,12 +80,21 @@ def _prune(value: Any, record: type[Record], path: str, unknown: Callable[[str],
     for name, one in value.items():
         here = f"{path}.{name}" if path else name
         if name not in record.__struct_fields__:
-            unknown(here)
+            unknown(f"{here} ignored{_meant(name, record)}")
+        elif name in NAMES and type(one) is int:
+            kept[name] = str(one)
         elif name in nested:
             kept[name] = _prune_field(one, *nested[name], here, unknown)
         else:
             kept[name] = one
     return kept
+
+
+def _meant(name: str, record: type[Record]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, record.__struct_fields__, 1, 0.75)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _prune_field(

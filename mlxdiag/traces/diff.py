@@ -19,7 +19,7 @@ SHORT = 8
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Values are JSON-like; `msgspec.UNSET` where a side lacks the field or, if `field` is empty, the entry."""
+    """Values are JSON-like; `msgspec.UNSET` where a side lacks the field (the entry, if `field` is empty)."""
 
     index: int | None
     """Of the entry, from 0; None for the header."""

@@ -16,13 +16,14 @@ from mlxdiag.traces.types import SCHEMA, Header
 
 _STEPS = re.compile(rb"^(?:steps|\"steps\"|'steps')[ \t]*:[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
 _KEY = re.compile(rb"^[\"']?[A-Za-z_][\w-]*[\"']?[ \t]*:(?:\s|\Z)", re.MULTILINE)
+_ALIAS = re.compile(rb"^[^\"'#\n]*[\s\[{,]\*\w", re.MULTILINE)
 _LINE = re.compile(r"([a-z_]+): (\S.*)")
 _SCHEMA = re.compile(r"mlxdiag\.trace/(\d+)(?:\.(\d+))?")
 _MAJOR, _MINOR = 1, 0
 _BOM = b"\xef\xbb\xbf"
 _SNIFFED = 4096
 _LARGEST_HEAD = 16 << 20
-_LARGEST_DOCUMENT = 64 << 20
+_LARGEST_DOCUMENT = 16 << 20
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, not a trace; if it is a bundle, `mlxdiag verify` reads it",
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
@@ -59,8 +60,8 @@ def read(blocks: Blocks) -> Front:
     if match is None:
         return _whole(data, blocks.name)
     rest = data[match.end() :]
-    if _KEY.search(rest) and not _STEPS.search(rest):
-        # A header field after the steps: legal YAML, which only a whole document shows.
+    if (_KEY.search(rest) or _ALIAS.search(data)) and not _STEPS.search(rest):
+        # A header field after the steps, an anchor in another entry: YAML that needs the whole document.
         data += b"".join(islice(blocks, _LARGEST_DOCUMENT // BLOCK))
         try:
             return _whole(data, blocks.name)
@@ -145,7 +146,7 @@ def build(fields: dict[str, Any], name: str, warn: Callable[[str], None], needs_
         raise UnreadableError(f"{name}: not a trace: the line `schema: {SCHEMA}` is missing")
     _check_version(fields.get("schema", SCHEMA), name, warn)
     try:
-        return convert(fields, Header, lambda path: warn(f"{name}: header: unknown field {path} ignored"))
+        return convert(fields, Header, lambda path: warn(f"{name}: header: unknown field {path}"))
     except BadEntry as error:
         raise UnreadableError(f"{name}: header: {error}") from None
 

@@ -174,7 +174,7 @@ class Stream:
             if path not in self._unknown:
                 self._unknown.add(path)
                 where = place(entry.step, self._count)
-                self.warnings.append(f"{self.name}: {where}: unknown field {path} ignored")
+                self.warnings.append(f"{self.name}: {where}: unknown field {path}")
         reason = contradiction(entry)
         if reason:
             raise self._error(entry.step, reason, line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -13,6 +14,7 @@ FLOAT_TAG = "tag:yaml.org,2002:float"
 DATE_TAG = "tag:yaml.org,2002:timestamp"
 # YAML 1.1, which PyYAML speaks, wants a dot and a signed exponent; JSON and YAML 1.2 do not.
 JSON_FLOAT = re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
+_MOST_VALUES = 100_000
 
 
 class Loader(_Base):  # type: ignore[misc]
@@ -42,7 +44,7 @@ def load(text: str) -> Any:
     A duplicate key keeps its last value, as in the JSON decoder. Raises BadYaml.
     """
     try:
-        return _plain(yaml.load(text, Loader=Loader))
+        return _plain(yaml.load(text, Loader=Loader), iter(range(_MOST_VALUES + len(text))))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # An unclosed bracket is noticed past the end: the last line with text is nearer to it.
@@ -56,11 +58,14 @@ def load(text: str) -> Any:
         raise BadYaml("nested too deeply, or an alias that contains itself") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, budget: Iterator[int]) -> Any:
+    """Of JSON's types only. Every value is paid from the budget, which only aliases of aliases can exceed."""
+    if next(budget, None) is None:
+        raise BadYaml("aliases that stand for far more than the text holds")
     if isinstance(value, dict):
-        return {_key(key): _plain(one) for key, one in value.items()}
+        return {_key(key): _plain(one, budget) for key, one in value.items()}
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(one, budget) for one in value]
     if value is None or isinstance(value, (str, int, float)):
         return value
     raise BadYaml(f"a value of type {type(value).__name__}, which a trace cannot hold")

@@ -224,6 +224,27 @@ def test_duplicate_keys_keep_the_last_value_in_every_style() -> None:
     assert parse("steps:\n- step: 1\n  step: 2\n").entries == [Entry(step=2)]
 
 
+def test_names_written_as_numbers_are_text() -> None:
+    trace = parse('steps:\n- {"rows": [{"seq": 6}], "attention": [{"family": 1}]}\n- rows: [{seq: 6}]\n')
+    assert trace.entries == [
+        Entry(rows=[Row(seq="6")], attention=[Attention(family="1")]),
+        Entry(rows=[Row(seq="6")]),
+    ]
+
+
+def test_anchors_reach_across_entries() -> None:
+    shared = "steps:\n- {step: 1, rows: &both [{tokens: 3}]}\n- {step: 2, rows: *both}\n"
+    assert parse(shared).entries == [Entry(step=step, rows=[Row(tokens=3)]) for step in (1, 2)]
+
+
+def test_aliases_cannot_blow_up() -> None:
+    bomb = "&a0 [x, x, x]" + "".join(
+        f", &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]" for level in range(1, 12)
+    )
+    with pytest.raises(UnreadableError, match="aliases that stand for far more than the text holds"):
+        parse(f"steps:\n- {{step: 7, config: {{x: [{bomb}]}}}}\n")
+
+
 @pytest.mark.parametrize("text", ["1e-7", "1E-7", "1.0e-07", "1.e-7"])
 def test_small_floats_are_numbers_in_block_style(text: str) -> None:
     assert parse(f"steps:\n- output:\n  - margin: {text}\n").entries[0].output[0].margin == 1e-7  # type: ignore[index]
@@ -252,13 +273,15 @@ def test_unknown_fields_warn_once_a_path() -> None:
         - {"step": 1}
         - {"step": 2, "attention": [{"q": 1, "new": 1}, {"new": 2}]}
         - {"step": 3, "attention": [{"q": 1, "new": 1}], "other": {"deep": 1}}
-        - {"step": 4, "layers": {"full": {"new": 1}}}
+        - {"step": 4, "layers": {"full": {"new": 1}}, "attention_calls": [], "rows": [{"token": 3}]}
     """, name="a.yaml")  # fmt: skip
     assert trace.warnings == (
         "a.yaml: header: unknown field colour ignored",
         "a.yaml: step 2: unknown field attention[].new ignored",
         "a.yaml: step 3: unknown field other ignored",
         "a.yaml: step 4: unknown field layers.full.new ignored",
+        "a.yaml: step 4: unknown field attention_calls ignored (did you mean attention?)",
+        "a.yaml: step 4: unknown field rows[].token ignored (did you mean tokens?)",
     )
     assert trace.entries[1].attention == [Attention(q=1), Attention()]
 
@@ -291,6 +314,7 @@ SLIPS = {
     "attention[0].cache: 'ring' is none of dense, rotating,": "attention: [{cache: ring}]",
     "attention[0].fate: 'lost' is none of used, cropped,": "attention: [{fate: lost}]",
     "attention[0].fallback: 'hope' is none of windowed, causal, ": "attention: [{fallback: hope}]",
+    "note: expected str, got int": "note: 5",
     "attention[0].mask: 'full' is none of causal": "attention: [{mask: full}]",
     "attention[0].crop: 'left' is none of old, new": "attention: [{crop: left}]",
     "layers.a.attention: 'local' is none of full, sliding, chunked": "layers: {a: {attention: local}}",
