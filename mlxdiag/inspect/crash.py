@@ -71,15 +71,19 @@ def read(text: str, shapes: Sequence[Shape] = (), where: str = "") -> Crash | No
     if any(marker in text for marker in _EMPTY):
         return Crash(axis=EMPTY)
     found = _CAUSE.search(text)
-    pair = [tuple(shape) for shape in shapes[:2]] or (_shapes(text[found.start() :]) if found else [])
+    pair = [tuple(shape) for shape in shapes[:2]] or (_shapes(text, found.start()) if found else [])
     if len(pair) < 2:
         return None
     axis = _AXIS.search(text)
     return _compare(pair[0], pair[1], f"{where} {text}".lower(), int(axis[1]) if axis else None)
 
 
-def _shapes(text: str) -> list[Shape]:
-    return [tuple(int(size) for size in one.split(",")) for one in _SHAPE.findall(text)][:2]
+def _shapes(text: str, at: int) -> list[Shape]:
+    """The two shapes of the message that matched at `at`: on its own line, where they may stand before it."""
+    line = text.rfind("\n", 0, at) + 1
+    found = [tuple(int(size) for size in one.split(",")) for one in _SHAPE.findall(text, line)]
+    named = [shape for shape in found if len(shape) > 1]
+    return named[:2] if len(named) >= 2 else found[:2]
 
 
 def _torch(a: int, b: int, dimension: int) -> Crash:
@@ -90,10 +94,9 @@ def _torch(a: int, b: int, dimension: int) -> Crash:
 
 def _compare(one: Shape, two: Shape, text: str, joined: int | None) -> Crash | None:
     """Tell attention (a mask of fewer axes, or one without heads) from a cache merge (keys and values)."""
-    small, large = (one, two) if _is_mask(one, two) else (two, one)
-    if "cannot broadcast array" in text:
-        small, large = one, two
-    differing = _differing(small, large, joined)
+    written = "cannot broadcast array" in text
+    small, large = (one, two) if written or _is_mask(one, two) else (two, one)
+    differing = _differing(small, large, joined, written)
     if not differing:
         return None
     attention = any(word in text for word in _ATTENTION_WORDS)
@@ -118,11 +121,16 @@ def _is_mask(one: Shape, two: Shape) -> bool:
     return len(one) < 4 or one[1] <= two[1]
 
 
-def _differing(small: Shape, large: Shape, joined: int | None) -> list[int]:
-    """Axes, counted from the end, that cannot be broadcast; a concatenation's own axis may differ."""
+def _differing(small: Shape, large: Shape, joined: int | None, written: bool) -> list[int]:
+    """Axes, counted from the end, that cannot be broadcast.
+
+    A concatenation's own axis may differ, and no other; an array written into another must not be wider.
+    """
     skip = None if joined is None or len(small) != len(large) else joined - len(large)
-    return [
-        -i
-        for i in range(1, min(len(small), len(large)) + 1)
-        if -i != skip and small[-i] != large[-i] and (skip is not None or 1 not in (small[-i], large[-i]))
-    ]
+    differing = []
+    for i in range(1, min(len(small), len(large)) + 1):
+        a, b = small[-i], large[-i]
+        stretches = skip is None and (a == 1 or (b == 1 and not written))
+        if -i != skip and a != b and not stretches:
+            differing.append(-i)
+    return differing

@@ -95,7 +95,7 @@ steps:
         stands = call.cursor if call.cursor is not None else call.offsets
         return self.found(
             f"{said}, but the cache stood at {stands}",
-            severity=short_severity(call) or long_severity(call),
+            severity="info" if call.fate == "rebuilt" else short_severity(call) or long_severity(call),
             call=call,
             mask_offset=built,
             cache_offset=stands,
