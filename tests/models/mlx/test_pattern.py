@@ -1,0 +1,65 @@
+"""Spellings of layer kinds, read as transformers reads the same fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transformers import AutoConfig
+
+from mlxdiag.models.mlx.geometry import from_config
+from mlxdiag.models.mlx.pattern import cycle
+
+WORDS = {"full_attention": "full", "attention": "full", "sliding_attention": "sliding"} | dict.fromkeys(
+    ("linear_attention", "mamba", "conv"), "recurrent"
+)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "lfm2", "num_hidden_layers": 6, "full_attn_idxs": [2, 5]},
+        {"model_type": "jamba", "num_hidden_layers": 9, "attn_layer_period": 4, "attn_layer_offset": 2},
+        {"model_type": "qwen3_next", "num_hidden_layers": 8, "full_attention_interval": 4},
+        {"model_type": "afmoe", "num_hidden_layers": 8, "global_attn_every_n_layers": 2},
+        {"model_type": "cohere2", "num_hidden_layers": 6, "sliding_window_pattern": 3},
+        {
+            "model_type": "granitemoehybrid",
+            "num_hidden_layers": 3,
+            "layer_types": ["mamba", "attention", "mamba"],
+        },
+    ],
+    ids=lambda config: config["model_type"],
+)
+def test_a_spelling_means_what_transformers_reads(config: dict[str, Any]) -> None:
+    fields = {name: value for name, value in config.items() if name != "model_type"}
+    meant = AutoConfig.for_model(config["model_type"], **fields)
+    kinds = getattr(meant, "layer_types", None) or meant.layers_block_type
+    assert [layer.attention for layer in from_config(config).layers] == [WORDS[kind] for kind in kinds]
+
+
+def test_flags_mark_the_sliding_layers_of_mimo() -> None:
+    # MiMo-V2-Flash: 48 layers, 0 at the nine global ones.
+    flags = [0 if index in (0, 5, 11, 17, 23, 29, 35, 41, 47) else 1 for index in range(48)]
+    config = {"num_hidden_layers": 48, "hybrid_layer_pattern": flags, "sliding_window_size": 128}
+    families = from_config({"model_type": "mimo_v2_flash", **config}).families()
+    assert families["full"].layers == [0, 5, 11, 17, 23, 29, 35, 41, 47]
+    assert (families["sliding"].count, families["sliding"].window) == (39, 128)
+
+
+def test_a_list_that_also_names_draft_layers_is_cut_at_the_depth() -> None:
+    layers = from_config(
+        {"model_type": "step3p5", "num_hidden_layers": 2, "layer_types": ["full_attention"] * 5}
+    ).layers
+    assert len(layers) == 2
+
+
+def test_a_pattern_repeats_and_ends_where_the_layers_do() -> None:
+    assert cycle("LLG", 7) == "LLGLLGL"
+    assert cycle("G", 3) == "GGG"
+
+
+def test_a_pattern_of_one_or_none_has_no_sliding_layer() -> None:
+    for pattern in (0, 1):
+        config = {"model_type": "gemma3_text", "sliding_window_pattern": pattern}
+        assert {layer.attention for layer in from_config(config).layers} == {"full"}

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from mlxdiag.models import catalogue
+from mlxdiag.models.mlx.instance import MlxInstance
+from mlxdiag.models.mlx.tiny import build
+
+
+def _parameters(name: str) -> dict[str, Any]:
+    instance = build(catalogue.config(name), window=8)
+    assert isinstance(instance, MlxInstance)
+    return dict(tree_flatten(instance.model.parameters()))
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.CATALOGUE))
+def test_no_parameter_of_several_entries_stays_constant(name: str) -> None:
+    for path, value in _parameters(name).items():
+        assert value.size == 1 or float(value.astype(mx.float32).std()) > 1e-3, path
+
+
+def test_sinks_and_layer_scalars_leave_the_values_that_the_library_starts_them_at() -> None:
+    sinks = [value for path, value in _parameters("gpt_oss").items() if path.endswith("sinks")]
+    assert len(sinks) == 4
+    assert all(float(mx.abs(value).max()) > 0.01 for value in sinks)
+    scalars = [v.item() for path, v in _parameters("gemma4_text").items() if path.endswith("layer_scalar")]
+    assert len(set(scalars)) == 12
+    assert all(0.5 < scalar < 1.5 for scalar in scalars)
+
+
+def test_a_recurrence_remembers_more_than_two_tokens() -> None:
+    instance = build(catalogue.config("recurrent_gemma"), window=2)
+    assert isinstance(instance, MlxInstance)
+    tokens = np.arange(12)[None]
+    changed = tokens.copy()
+    changed[0, 0] = 4000
+    one, other = (instance.forward(ids, instance.new_cache())[0, -1] for ids in (tokens, changed))
+    assert float(mx.abs(one - other).max() / one.std()) > 1e-2
+
+
+@pytest.mark.parametrize("name", sorted(set(catalogue.CATALOGUE) - {"gemma2"}))
+def test_attention_is_sharp_and_yet_sees_many_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = build(catalogue.config(name))
+    assert isinstance(instance, MlxInstance)
+    spreads = []
+    real = mx.fast.scaled_dot_product_attention
+
+    def watch(q: Any, k: Any, v: Any, *, scale: float, **more: Any) -> Any:
+        repeated = mx.repeat(k, q.shape[1] // k.shape[1], axis=1)
+        spreads.append(float((q @ repeated.transpose(0, 1, 3, 2) * scale).std()))
+        return real(q, k, v, scale=scale, **more)
+
+    monkeypatch.setattr(mx.fast, "scaled_dot_product_attention", watch)
+    instance.forward(np.random.default_rng(1).permutation(4096)[:64][None], instance.new_cache())
+    assert spreads
+    assert 2.0 < min(spreads)
+    assert max(spreads) < 8.0
