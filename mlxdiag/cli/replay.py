@@ -1,0 +1,155 @@
+"""`mlxdiag replay`: the same schedule through real model code, one row per misfit policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mlxdiag.cli import options
+from mlxdiag.cli.deliver import deliver
+from mlxdiag.cli.inspect import refuse_overwriting_a_source
+from mlxdiag.cli.settings import settle
+from mlxdiag.cli.streams import complain
+from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
+from mlxdiag.inspect.rules import RULES
+
+if TYPE_CHECKING:
+    from mlxdiag.traces.types import Trace
+
+
+def main(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace whose schedule is run again.")],
+    misfit: Annotated[
+        str | None,
+        typer.Option(
+            "--misfit",
+            metavar="POLICIES",
+            help="What the consumer does with a mask that does not fit: strict, raise, discard:windowed, "
+            "discard:causal, discard:sliced, discard:none, crop:old, crop:new, rebuild; several to compare. "
+            "Default: what the trace records, else strict.",
+        ),
+    ] = None,
+    backend: Annotated[str, typer.Option("--backend", metavar="LIBRARY", help="mlx.")] = "mlx",
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="DEVICE", help="metal, cuda or cpu; default: the library's."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="DIR", help="A checkpoint to run in place of a tiny random model."),
+    ] = None,
+    level: Annotated[
+        str, typer.Option("--level", metavar="LEVEL", help="visibility (masks are read) or shapes.")
+    ] = "visibility",
+    parity: Annotated[bool, typer.Option(help="Compare logits with the single pass.")] = True,
+    seed: Annotated[int, typer.Option("--seed", help="Of weights and prompt tokens.")] = 0,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would run and the memory it needs.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the replayed trace here.")
+    ] = None,
+    force: options.Force = False,
+    format: options.Format = None,
+    select: options.Select = None,
+    ignore: options.Ignore = None,
+    fail_on: options.FailOn = None,
+    expect: options.Expect = None,
+) -> int:
+    """Run a trace's schedule through real model code and compare it with a single pass of the same tokens."""
+    from mlxdiag.replay import experiment
+    from mlxdiag.replay import misfit as policies
+    from mlxdiag.replay.show import plan_report, replay_report
+
+    settings = settle(
+        [rule.code for rule in RULES],
+        format=format,
+        output=None,
+        force=force,
+        select=select,
+        ignore=ignore,
+        fail_on=fail_on,
+        expect=expect,
+    )
+    refuse_overwriting_a_source([trace], output)
+    if output is not None and output.exists() and not force:
+        raise UsageError(f"{output} exists; --force overwrites it")
+    if level not in ("visibility", "shapes"):
+        raise UsageError(f"--level: {level!r} is unknown; known: visibility, shapes")
+    chosen = policies.parse(misfit) if misfit is not None else ()
+    require_backend(backend)
+    recorded, broken = read_what_is_whole(trace)
+    config = checkpoint_config(model) if model is not None else None
+    prepared = experiment.prepare(recorded, source=trace, config=config)
+    for note in prepared.plan.notes:
+        complain(f"note: {note}")
+    chosen = chosen or (prepared.plan.misfit,)
+    if plan:
+        return deliver([plan_report(prepared, chosen)], settings, [broken] if broken else [])
+    choose_device(device)
+    instance = experiment.instance_for(prepared, seed=seed, model_dir=model)
+    ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)
+    report = replay_report(ran, prepared, instance, settings.select, settings.ignore)
+    if output is not None:
+        from mlxdiag.traces.writer import dump
+
+        dump(ran[0].trace, output, force=force)
+        complain(f"{output}: the replayed trace ({chosen[0]})")
+    return deliver([report], settings, [broken] if broken else [])
+
+
+def read_what_is_whole(path: str) -> tuple[Trace, UnreadableError | None]:
+    """The trace up to its first unreadable entry, and that entry's error.
+
+    Raises:
+        UnreadableError: nothing could be read.
+    """
+    from mlxdiag.traces.reader import open_stream
+    from mlxdiag.traces.types import Trace
+
+    entries: list[Any] = []
+    with open_stream(path) as stream:
+        broken = None
+        try:
+            entries.extend(iter(stream))
+        except UnreadableError as error:
+            broken = error
+        for warning in stream.warnings:
+            complain(f"warning: {warning}")
+        if broken is not None and not entries:
+            raise broken
+        return Trace(stream.header, entries, tuple(stream.warnings), stream.truncated), broken
+
+
+def require_backend(backend: str) -> None:
+    """Raises UsageError for an unknown library, UnjudgedError for one that this version cannot drive."""
+    if backend == "torch":
+        raise UnjudgedError("--backend torch: this version replays on mlx only")
+    if backend != "mlx":
+        raise UsageError(f"--backend: {backend!r} is unknown; known: mlx")
+    from importlib.util import find_spec
+
+    for name in ("mlx", "mlx_lm"):
+        if find_spec(name) is None:
+            raise UnjudgedError(
+                f"{name} is not installed, so nothing can be replayed; try: pip install mlx-lm"
+            )
+
+
+def choose_device(device: str | None) -> None:
+    """Make MLX compute on `device`; raises UnjudgedError where it cannot."""
+    if device is None:
+        return
+    from mlxdiag.models.mlx import devices
+
+    devices.use(device)
+
+
+def checkpoint_config(directory: Path) -> dict[str, Any]:
+    """The config.json of a checkpoint directory; raises UnreadableError."""
+    from mlxdiag.models.mlx import checkpoint
+
+    config: dict[str, Any] = checkpoint.read_config(directory)
+    return config

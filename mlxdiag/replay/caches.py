@@ -1,0 +1,73 @@
+"""Which cache each layer family runs on, read off the trace. Pure: constructors are the runner's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlxdiag.replay.ops import CacheChoice
+from mlxdiag.traces.types import Attention, Family, Trace
+
+LIBRARY_KINDS = ("rotating", "batch", "batch_rotating", "quantized", "recurrent", "chunked")
+
+
+def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
+    """Families whose cache is not the one the library makes for them, with the reason.
+
+    A continuation that returns `min(live + q, W)` keys is replayed on a cache that clamps, since no other
+    cache of the table does.
+    """
+    chosen: dict[str, CacheChoice] = {}
+    for name, family in families.items():
+        calls = [a for a in _calls(trace) if a.family == name]
+        kind = next((a.cache for a in calls if a.cache), None) or _declared(trace, name)
+        slack = next((a.slack for a in calls if a.slack is not None), None) or family.slack or 0
+        window = family.window
+        if family.attention == "sliding" and window and any(_clamped(a, window) for a in calls):
+            chosen[name] = CacheChoice(
+                "clamped", why="it stores and returns only the last W keys, as before the returned-key fix"
+            )
+        elif kind == "buffered":
+            chosen[name] = CacheChoice(
+                "buffered",
+                slack or 32,
+                why="a ring that keeps speculative tokens uncompacted; mlx-lm has none",
+            )
+        elif family.attention == "sliding" and kind == "dense":
+            chosen[name] = CacheChoice("dense", why="a server that keeps every key of a sliding layer")
+        elif family.attention == "full" and _capped(trace) and kind in (None, "dense"):
+            chosen[name] = CacheChoice(
+                "front_trim", why="keys beyond the cap are dropped at the front; mlx-lm has no such cache"
+            )
+    return chosen
+
+
+def front_trimmed(families: dict[str, Family], trace: Trace) -> bool:
+    """Whether a key cap acts by trimming dense caches at the front."""
+    return any(choice.kind == "front_trim" for choice in choose(trace, families).values())
+
+
+def _calls(trace: Trace) -> Iterator[Attention]:
+    for entry in trace.entries:
+        yield from entry.attention or []
+
+
+def _declared(trace: Trace, name: str) -> str | None:
+    layers = trace.header.model.layers if trace.header.model else None
+    for entry in trace.entries:
+        layers = entry.layers or layers
+    return layers[name].cache if layers and name in layers else None
+
+
+def _capped(trace: Trace) -> bool:
+    capped = trace.header.scheduler is not None and trace.header.scheduler.max_kv is not None
+    return capped or any(a.live_start for a in _calls(trace))
+
+
+def _clamped(call: Attention, window: int) -> bool:
+    offset = call.cursor if call.cursor is not None else call.offset
+    if not isinstance(offset, int) or not isinstance(call.k, int) or call.q is None or call.q < 2:
+        return False
+    if call.cache not in (None, "rotating") or not offset:
+        return False
+    due = min(offset, window - 1) + call.q
+    return call.k != due and call.k == min(offset + call.q, window)

@@ -1,0 +1,116 @@
+"""Which masks the trace's scheduler handed in, and how they were built. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from mlxdiag.errors import UnreadableError
+from mlxdiag.replay import masks
+from mlxdiag.replay.ops import CacheChoice, CallerMask, Feed, Forward, Op
+from mlxdiag.traces.types import Attention, Entry, Family, Trace
+
+
+def of(entry: Entry, feed: Feed, families: dict[str, Family]) -> Iterator[CallerMask]:
+    """The caller masks of a forward: the scheduler's own, else one per family whose mask misses its keys."""
+    if entry.mask is not None and entry.mask.shape is not None:
+        shape = entry.mask.shape
+        family = entry.mask.family
+        window = families[family].window if family in families and family is not None else None
+        yield _caller(
+            shape,
+            entry.mask.offset,
+            feed,
+            family,
+            window,
+            entry.mask.source or "scheduler",
+            entry.mask.builder,
+            f"step {entry.step}: mask",
+        )
+        return
+    for i, call in enumerate(entry.attention or []):
+        unfit = _misfit_shape(call)
+        if unfit is None:
+            continue
+        shape = unfit
+        window = call.window or (families[call.family].window if call.family in families else None)
+        yield _caller(
+            shape,
+            None if shape[-1] == window else shape[-1] - shape[-2],
+            feed,
+            call.family,
+            window,
+            f"attention[{i}]",
+            "window" if window is not None and shape[-1] != window and shape[-1] > shape[-2] else None,
+            f"step {entry.step}: attention[{i}].mask",
+        )
+
+
+def _misfit_shape(call: Attention) -> tuple[int, ...] | None:
+    if not isinstance(call.mask, tuple) or not isinstance(call.k, int) or len(call.mask) < 2:
+        return None
+    return call.mask if call.mask[-1] != call.k else None
+
+
+def _caller(
+    shape: tuple[int, ...],
+    offset: int | None,
+    feed: Feed,
+    family: str | None,
+    window: int | None,
+    source: str,
+    builder: str | None,
+    where: str,
+) -> CallerMask:
+    if len(shape) < 2 or min(shape) < 1:
+        raise UnreadableError(f"{where}.shape: {list(shape)} is not a mask of queries x keys")
+    q, m = shape[-2], shape[-1]
+    guess = masks.guess_builder(q, m, offset, padding=bool(feed.right), width=window)
+    if builder is not None:
+        if builder not in masks.BUILDERS:
+            raise UnreadableError(f"{where}.builder: {builder!r}; known: {', '.join(masks.BUILDERS)}")
+        if builder in ("window", "capped") and window is None:
+            raise UnreadableError(f"{where}.builder: {builder} needs mask.family, and its window")
+        at = offset if offset is not None else (guess[1] if guess else max(m - q, 0))
+        built = masks.build(builder, q, at, real=feed.tokens, width=window).shape
+        if built != (q, m):
+            raise UnreadableError(
+                f"{where}.shape: {builder} built at offset {at} gives {list(built)}, not {[q, m]}"
+            )
+        guess = builder, at
+    if guess is None:
+        raise UnreadableError(
+            f"{where}.shape: no mask builder gives {[q, m]} at offset {offset}; name one with mask.builder"
+        )
+    return CallerMask(guess[0], guess[1], (q, m), feed.tokens, family, window, source)
+
+
+def recorded_misfit(trace: Trace) -> str | None:
+    """The policy that the recorded fates and fallbacks speak of, as `--misfit` names it."""
+    for entry in trace.entries:
+        for call in entry.attention or []:
+            if call.fate == "discarded" and call.fallback:
+                return f"discard:{'windowed' if call.fallback == 'causal' else call.fallback}"
+            if call.fallback == "sliced":
+                return "crop:old"
+            if call.fate == "cropped":
+                return f"crop:{call.crop or 'old'}"
+            if call.fate == "rebuilt":
+                return "rebuild"
+            if call.fate == "rejected":
+                return "raise"
+    return None
+
+
+def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
+    """What the replay puts in because the library itself never does it."""
+    seen = set()
+    for op in ops:
+        for mask in op.callers if isinstance(op, Forward) else ():
+            key = (mask.builder, mask.family)
+            if key not in seen:
+                seen.add(key)
+                layers = f"the {mask.family} layers" if mask.family else "every layer"
+                yield f"a caller's {mask.builder} mask is handed to {layers} in place of the library's own"
+    for family, choice in chosen.items():
+        if choice.why:
+            yield f"the {family} layers run on a {choice.kind} cache: {choice.why}"

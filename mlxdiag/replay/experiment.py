@@ -1,0 +1,133 @@
+"""From a trace to verdicts: lay the plan, get a model, run every policy, judge each run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect.findings import Report
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.models import catalogue
+from mlxdiag.models.adapter import Instance, Skipped
+from mlxdiag.replay import plan as planning
+from mlxdiag.replay import prompts
+from mlxdiag.replay.ops import Plan
+from mlxdiag.replay.outcome import Outcome, summarise
+from mlxdiag.traces.types import Family, Model, Trace
+
+BACKENDS = ("mlx", "torch")
+DEVICES = ("metal", "cuda", "mps", "cpu")
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A plan and what it will run on."""
+
+    plan: Plan
+    model: Model
+    config: dict[str, Any]
+    """The whole model's config, before anything was cut."""
+    families: dict[str, Family]
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """One policy's run."""
+
+    policy: str
+    trace: Trace
+    outcome: Outcome
+    report: Report
+
+
+def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) -> Prepared:
+    """Lay the plan of a trace, without building a model.
+
+    `config`: a whole config.json to use in place of the catalogue's for the trace's architecture.
+
+    Raises:
+        UnreadableError: an impossible schedule, or a trace without a model.
+        UnjudgedError: nothing to run, or a family that nobody knows the geometry of.
+    """
+    from mlxdiag.models.mlx import geometry
+
+    model = planning.model_of(trace)
+    whole = config if config is not None else _whole_config(model)
+    families = _overlay(geometry.from_config(whole).families(), model.layers or {})
+    laid = planning.lay(trace, families, source=source, model=model)
+    return Prepared(laid, model, whole, families)
+
+
+def _whole_config(model: Model) -> dict[str, Any]:
+    name = model.architecture or ""
+    own = dict(model.config or {})
+    if name in catalogue.CATALOGUE:
+        return {**catalogue.config(name), **own}
+    if any(key in own for key in ("num_hidden_layers", "n_layers", "n_layer", "layer_types")):
+        return {"model_type": name, **own}
+    raise UnjudgedError(
+        f"the geometry of {name!r} is not known here and the trace's model.config does not hold it; "
+        "give a checkpoint with --model DIR"
+    )
+
+
+def _overlay(config: dict[str, Family], traced: dict[str, Family]) -> dict[str, Family]:
+    """The config's families, with the windows that the trace's model really had."""
+    laid = dict(config)
+    for name, family in traced.items():
+        if name in laid and family.window is not None:
+            laid[name] = msgspec.structs.replace(laid[name], window=family.window)
+    return laid
+
+
+def instance_for(prepared: Prepared, *, seed: int = 0, model_dir: Path | None = None) -> Instance:
+    """A tiny random instance with the trace's geometry, or the checkpoint in `model_dir`.
+
+    Raises:
+        UnjudgedError: the installed library lacks the family, or cannot build it.
+        UnreadableError: the checkpoint cannot be read.
+    """
+    if model_dir is not None:
+        from mlxdiag.models.mlx import checkpoint
+
+        loaded: Instance = checkpoint.load(model_dir)
+        return loaded
+    from mlxdiag.models.mlx import tiny
+
+    windows = {f.window for f in prepared.families.values() if f.attention == "sliding" and f.window}
+    built = tiny.build(
+        prepared.config,
+        seed=seed,
+        window=next(iter(windows)) if len(windows) == 1 else None,
+        positions=prompts.needed(prepared.plan),
+        name=f"tiny-{prepared.plan.architecture}",
+    )
+    if isinstance(built, Skipped):
+        raise UnjudgedError(f"{prepared.plan.architecture}: {built}")
+    return built
+
+
+def run_policies(
+    prepared: Prepared,
+    instance: Instance,
+    policies: tuple[str, ...],
+    *,
+    level: str = "visibility",
+    parity: bool = True,
+    seed: int = 0,
+) -> list[Ran]:
+    """Run the plan once per policy on the same model, tokens and single pass."""
+    from mlxdiag.replay.oracle import Oracle
+    from mlxdiag.replay.run import Runner
+
+    plan = prepared.plan
+    made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
+    oracle = Oracle(instance, plan, made) if parity else None
+    ran = []
+    for policy in policies:
+        trace = Runner(instance, plan, made, policy, oracle=oracle, level=level).run()
+        report = inspect_trace(trace)
+        report.source = plan.source
+        ran.append(Ran(policy, trace, summarise(policy, trace), report))
+    return ran

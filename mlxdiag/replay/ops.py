@@ -1,0 +1,148 @@
+"""The steps of an experiment as data: what the runner does to real model code, in order.
+
+A start is the true index of a token in its sequence, whatever the caches and the scheduler count.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mlxdiag.replay.tape import PAD, code
+from mlxdiag.traces.types import Family, Scheduler
+
+
+class Feed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One row of a forward: `left` padding, `tokens` real tokens from `start` on, `right` padding."""
+
+    seq: str
+    start: int
+    tokens: int
+    left: int = 0
+    right: int = 0
+    generation: int = 0
+    """How many tail trims the sequence has been through; see `tape`."""
+    believed: int | None = None
+    """Where the recorded scheduler thought the sequence was."""
+
+    @property
+    def width(self) -> int:
+        return self.left + self.tokens + self.right
+
+    @property
+    def codes(self) -> list[int]:
+        """Token codes by column, as `tape` writes them; -1 is padding."""
+        first = code(self.start, self.generation)
+        return [PAD] * self.left + list(range(first, first + self.tokens)) + [PAD] * self.right
+
+
+class CallerMask(msgspec.Struct, frozen=True):
+    """A mask built outside the model, shape `[q, m]`."""
+
+    builder: str
+    offset: int
+    shape: tuple[int, int]
+    real: int
+    family: str | None = None
+    window: int | None = None
+    source: str | None = None
+
+
+class Forward(msgspec.Struct, frozen=True, tag="forward"):
+    step: int | None
+    phase: str
+    feeds: tuple[Feed, ...]
+    callers: tuple[CallerMask, ...] = ()
+    sampled: tuple[int | None, ...] = ()
+    """Query index that each row's next token was sampled from; None: the last real one."""
+    batched: bool = False
+    """Run on batch caches even when there is one row."""
+    finalize_pending: bool = False
+    assumed: str | None = None
+    """Why this forward stands here though the trace does not hold it."""
+
+    @property
+    def width(self) -> int:
+        return max(feed.width for feed in self.feeds)
+
+
+class Cut(msgspec.Struct, frozen=True, tag="cut"):
+    """Tail trim (`trim`) or speculative `rollback` of `tokens` on every layer of one sequence or batch."""
+
+    step: int | None
+    phase: str
+    seqs: tuple[str, ...]
+    tokens: int
+
+
+class Evict(msgspec.Struct, frozen=True, tag="evict"):
+    """Front trim of the dense layers down to `cap` live keys, the first `sinks` kept."""
+
+    step: int | None
+    seqs: tuple[str, ...]
+    cap: int
+    sinks: int = 0
+
+
+class Adopt(msgspec.Struct, frozen=True, tag="adopt"):
+    """Start `seq` from a stored prefix: `entry` tokens, `matched` of them its own, `trimmed` cut off."""
+
+    step: int | None
+    seq: str
+    matched: int
+    entry: int
+    trimmed: int
+
+
+class Regroup(msgspec.Struct, frozen=True, tag="regroup"):
+    """From here on these sequences, in this order, are the rows of one batch."""
+
+    step: int | None
+    phase: str
+    seqs: tuple[str, ...]
+
+
+class Event(msgspec.Struct, frozen=True, tag="event"):
+    """finalize, save, load or quantize on the caches of these sequences."""
+
+    step: int | None
+    phase: str
+    seqs: tuple[str, ...]
+    bits: int | None = None
+
+
+Op = Forward | Cut | Evict | Adopt | Regroup | Event
+
+
+class CacheChoice(msgspec.Struct, frozen=True):
+    """The cache of a layer family where it is not the library's own choice."""
+
+    kind: str
+    slack: int = 0
+    sinks: int = 0
+    why: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What would run. Pure data: nothing in it needs a model, an array or a file."""
+
+    source: str
+    architecture: str
+    config: dict[str, Any]
+    families: dict[str, Family]
+    caches: dict[str, CacheChoice]
+    ops: tuple[Op, ...]
+    lengths: dict[str, int]
+    """Real tokens fed, by sequence."""
+    shared: dict[str, tuple[str, int]]
+    """Sequences that begin with another one's tokens: owner and common length."""
+    scheduler: Scheduler
+    misfit: str
+    planted: tuple[str, ...] = ()
+    """What is put in on purpose because the installed library does it right."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def forwards(self) -> list[Forward]:
+        return [op for op in self.ops if isinstance(op, Forward)]

@@ -1,0 +1,153 @@
+"""The single pass: the same tokens, one forward, fresh caches, nobody's masks but the library's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlxdiag.models.adapter import Instance
+from mlxdiag.replay import tape
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan
+from mlxdiag.replay.parity import Floats
+from mlxdiag.replay.prompts import Prompt
+
+MAX_PASSES = 32
+"""Rejected tokens need a pass of their own; beyond this many they are not compared, and a note says so."""
+
+
+class Oracle:
+    """Reference logits by history, for every forward of a plan.
+
+    Computed when made, without a probe in place: a probe would take the oracle's keys for the sequence's own.
+    """
+
+    def __init__(self, instance: Instance, plan: Plan, prompts: dict[str, Prompt]) -> None:
+        self.instance = instance
+        self.prompts = prompts
+        self.live = live_keys(plan)
+        self.final = histories(plan)
+        self._passes: dict[str, list[tuple[list[int], Floats]]] = {}
+        self.refused = 0
+        """Forwards whose history is not compared because MAX_PASSES was reached."""
+        for seq, history in fed_histories(plan):
+            self._prepare(seq, history)
+
+    def logits(self, seq: str, history: list[int]) -> Floats | None:
+        """Reference logits `[n, V]` of the tokens of `history`; None where MAX_PASSES was reached."""
+        for known, logits in self._passes.get(seq, []):
+            if known[: len(history)] == history:
+                return logits[: len(history)]
+        return None
+
+    def _prepare(self, seq: str, history: list[int]) -> None:
+        if self.logits(seq, history) is not None:
+            return
+        passes = self._passes.setdefault(seq, [])
+        if len(passes) >= MAX_PASSES:
+            self.refused += 1
+            return
+        final = self.final.get(seq, [])
+        full = final if final[: len(history)] == history else history
+        passes.append((full, self._run(seq, full)))
+
+    def _run(self, seq: str, history: list[int]) -> Floats:
+        from mlxdiag.models.mlx.inject import caller_masks
+
+        ids = self.prompts[seq].of(history)[None]
+        limits = self.live.get(seq)
+        caches = self.instance.new_cache()
+        if not limits:
+            single: Floats = _numpy(self.instance.forward(ids, caches))[0]
+            return single
+        mask = _live_mask(len(history), limits)
+        with caller_masks(self.instance.module, _for_full_layers(self.instance, caches, mask)):
+            capped: Floats = _numpy(self.instance.forward(ids, caches))[0]
+            return capped
+
+
+def histories(plan: Plan) -> dict[str, list[int]]:
+    """The codes that each sequence holds when the plan ends."""
+    tapes: dict[str, tape.Tape] = {}
+    for op in plan.ops:
+        replay_tape(op, tapes)
+    return {seq: held.own for seq, held in tapes.items()}
+
+
+def fed_histories(plan: Plan) -> Iterator[tuple[str, list[int]]]:
+    """For each row of each forward the trace holds: the sequence, and its own tokens up to the row's last."""
+    tapes: dict[str, tape.Tape] = {}
+    for op in plan.ops:
+        replay_tape(op, tapes)
+        if isinstance(op, Forward) and op.assumed is None:
+            for feed in op.feeds:
+                if feed.tokens:
+                    yield feed.seq, tapes[feed.seq].own
+
+
+def replay_tape(op: Op, tapes: dict[str, tape.Tape]) -> None:
+    """Let one op act on the tapes, as the plan did when it was laid."""
+    if isinstance(op, Forward):
+        for feed in op.feeds:
+            tapes.setdefault(feed.seq, tape.Tape(feed.seq)).feed(feed.codes)
+    elif isinstance(op, Cut):
+        for seq in op.seqs:
+            tapes[seq].cut(op.tokens, f"step {op.step}")
+    elif isinstance(op, Adopt):
+        tapes[op.seq] = tape.Tape(op.seq)
+        tapes[op.seq].adopt(op.entry - op.trimmed, op.matched)
+    elif isinstance(op, Event) and op.phase == "finalize":
+        for seq in op.seqs:
+            tapes[seq].finalize()
+
+
+def live_keys(plan: Plan) -> dict[str, list[tuple[int, int, int, int]]]:
+    """Under a key cap: per sequence and forward, (first query, end, keys dropped, sinks)."""
+    limits: dict[str, list[tuple[int, int, int, int]]] = {}
+    start: dict[str, int] = {}
+    sinks: dict[str, int] = {}
+    tapes: dict[str, tape.Tape] = {}
+    for op in plan.ops:
+        replay_tape(op, tapes)
+        if isinstance(op, Forward):
+            for feed in op.feeds:
+                if start.get(feed.seq):
+                    span = (feed.start, feed.start + feed.tokens, start[feed.seq], sinks[feed.seq])
+                    limits.setdefault(feed.seq, []).append(span)
+        elif isinstance(op, Evict):
+            for seq in op.seqs:
+                excess = tapes[seq].offset - start.get(seq, 0) - op.cap
+                if excess > 0:
+                    start[seq] = start.get(seq, 0) + excess
+                    sinks[seq] = min(op.sinks, op.cap - 1)
+    return limits
+
+
+def _live_mask(n: int, limits: list[tuple[int, int, int, int]]) -> NDArray[np.bool_]:
+    """`[n, n]`: causal, without the keys that were gone when each query ran."""
+    mask: NDArray[np.bool_] = np.tri(n, dtype=bool)
+    for first, last, start, sinks in limits:
+        mask[first:last, sinks : start + sinks] = False
+    return mask
+
+
+def _for_full_layers(instance: Instance, caches: list[Any], mask: NDArray[np.bool_]) -> Any:
+    from mlxdiag.models.mlx.inject import USE_LIBRARY
+
+    def choose(_h: Any, cache: Any, _window: int | None, _return_array: bool) -> Any:
+        import mlx.core as mx
+
+        layers = instance.layer_of(caches, cache)
+        spec = instance.geometry.layer(layers[0]) if layers else None
+        return mx.array(mask) if spec is not None and spec.attention == "full" else USE_LIBRARY
+
+    return choose
+
+
+def _numpy(logits: Any) -> Floats:
+    import mlx.core as mx
+
+    array: Floats = np.array(logits.astype(mx.float32))
+    return array

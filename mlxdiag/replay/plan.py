@@ -1,0 +1,296 @@
+"""Trace to plan: the schedule as data, with what the trace does not say filled in and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from mlxdiag.errors import UnjudgedError, UnreadableError
+from mlxdiag.replay import caches, callers
+from mlxdiag.replay.ops import Adopt, CallerMask, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
+from mlxdiag.replay.tape import Tape
+from mlxdiag.traces.types import (
+    FORWARD_PHASES,
+    Attention,
+    Entry,
+    Family,
+    Model,
+    Row,
+    Scheduler,
+    Trace,
+)
+
+DEFAULT_SEQ = "seq-1"
+GROUPING_PHASES = ("merge", "filter", "extend", "extract")
+CACHE_PHASES = ("finalize", "save", "load", "quantize")
+
+
+def model_of(trace: Trace) -> Model:
+    """The model that the trace's first forward ran on.
+
+    Raises:
+        UnreadableError: the trace names no architecture.
+    """
+    entries = [e for e in trace.entries if e.kind == "model"]
+    wanted = next((e.model for e in trace.entries if e.attention or e.rows), None)
+    entry = next((e for e in entries if e.model == wanted), entries[0] if entries else None)
+    if entry is not None and entry.architecture:
+        return Model(
+            name=entry.name,
+            architecture=entry.architecture,
+            config=entry.config,
+            layers=entry.layers,
+            tokens=entry.tokens,
+        )
+    if trace.header.model is not None and trace.header.model.architecture:
+        return trace.header.model
+    raise UnreadableError(
+        "model.architecture is not in the trace, so no model code can be chosen; add "
+        "`model: {architecture: gemma4_text}` to the header, or a model entry"
+    )
+
+
+def lay(
+    trace: Trace, families: dict[str, Family], *, source: str = "trace", model: Model | None = None
+) -> Plan:
+    """The plan of `trace` for layers of `families` (the config's, with the trace's windows laid over).
+
+    Raises:
+        UnreadableError: an impossible schedule, with step and field.
+        UnjudgedError: no forward to run.
+    """
+    model = model or model_of(trace)
+    planner = _Planner(trace, families)
+    try:
+        ops = tuple(planner.ops())
+    except UnreadableError as error:
+        raise UnreadableError(f"{source}: {error}") from None
+    if not any(isinstance(op, Forward) for op in ops):
+        raise UnjudgedError(f"{source}: holds no forward (prefill, chunk, decode or verify) to replay")
+    chosen = caches.choose(trace, families)
+    return Plan(
+        source=source,
+        architecture=model.architecture or "",
+        config=model.config or {},
+        families=families,
+        caches=chosen,
+        ops=ops,
+        lengths={seq: tape.longest for seq, tape in planner.tapes.items()},
+        shared=planner.shared,
+        scheduler=planner.scheduler,
+        misfit=planner.scheduler.misfit or callers.recorded_misfit(trace) or "strict",
+        planted=tuple(callers.planted(ops, chosen)),
+        notes=tuple(dict.fromkeys(planner.notes)),
+    )
+
+
+class _Planner:
+    """Walks the entries once, keeping each sequence's tape."""
+
+    def __init__(self, trace: Trace, families: dict[str, Family]) -> None:
+        self.trace = trace
+        self.families = families
+        self.scheduler = trace.header.scheduler or Scheduler()
+        self.tapes: dict[str, Tape] = {}
+        self.shared: dict[str, tuple[str, int]] = {}
+        self.notes: list[str] = []
+        self.evicts = any(e.kind == "evict" for e in trace.entries)
+        self.model: str | None = None
+        self.pending: set[str] = set()
+        """Sequences with right padding that a finalize entry has still to roll away."""
+
+    def ops(self) -> Iterator[Op]:
+        finalizing = any(e.kind == "finalize" for e in self.trace.entries)
+        for number, entry in enumerate(self.trace.entries):
+            where = f"step {entry.step if entry.step is not None else number}"
+            if entry.kind in ("model", "end") or (not entry.rows and not entry.attention):
+                continue
+            if self._other_model(entry):
+                continue
+            if entry.refused is not None:
+                self.notes.append(f"{where}: {entry.kind} was refused by the engine, nothing to run")
+                continue
+            if entry.kind in FORWARD_PHASES:
+                yield from self._forward(entry, where, finalizing)
+            else:
+                yield from self._event(entry, where)
+
+    def _other_model(self, entry: Entry) -> bool:
+        if entry.model is None:
+            return False
+        if self.model is None:
+            self.model = entry.model
+        if entry.model != self.model:
+            self.notes.append(f"forwards of model {entry.model} are left out: only {self.model} is replayed")
+        return entry.model != self.model
+
+    def _forward(self, entry: Entry, where: str, finalizing: bool) -> Iterator[Op]:
+        rows = entry.rows or [_row_of(entry.attention or [], where)]
+        width = _width(entry, rows)
+        seqs = [row.seq or (DEFAULT_SEQ if len(rows) == 1 else f"row-{i}") for i, row in enumerate(rows)]
+        for i, (seq, row) in enumerate(zip(seqs, rows, strict=True)):
+            yield from self._catch_up(entry, seq, row, f"{where}: rows[{i}].offset", len(rows))
+        feeds = tuple(
+            self._feed(seq, row, width, f"{where}: rows[{i}]", bool(entry.attention))
+            for i, (seq, row) in enumerate(zip(seqs, rows, strict=True))
+        )
+        if finalizing:
+            self.pending |= {feed.seq for feed in feeds if feed.right}
+        yield Forward(
+            step=entry.step,
+            phase=entry.kind,
+            feeds=feeds,
+            callers=tuple(self._callers(entry, feeds)),
+            sampled=tuple(_sampled(entry, i) for i in range(len(rows))),
+            batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
+            finalize_pending=bool(self.pending & set(seqs)),
+        )
+        if self.scheduler.max_kv and not self.evicts and caches.front_trimmed(self.families, self.trace):
+            yield Evict(entry.step, tuple(seqs), self.scheduler.max_kv, self.scheduler.keep or 0)
+
+    def _callers(self, entry: Entry, feeds: tuple[Feed, ...]) -> Iterator[CallerMask]:
+        yield from callers.of(entry, feeds[0], self.families)
+
+    def _catch_up(self, entry: Entry, seq: str, row: Row, where: str, batch: int) -> Iterator[Op]:
+        """The prefix that the trace does not hold, in chunks of the scheduler's size."""
+        known = seq in self.tapes
+        tape = self.tapes.setdefault(seq, Tape(seq))
+        offset = row.offset if row.offset is not None else _offset_of(entry, len(self.tapes), batch)
+        if offset is None:
+            return
+        missing = tape.missing_before(offset, where)
+        if not missing:
+            return
+        chunk = self.scheduler.chunk or missing
+        why = (
+            f"{seq}: {missing} tokens before step {entry.step} are not in the trace; fed in pieces of {chunk}"
+        )
+        self.notes.append(why if known else why + " (the trace begins in the middle)")
+        while missing:
+            feed = Feed(seq, tape.real, min(chunk, missing), generation=tape.generation)
+            tape.feed(feed.codes)
+            missing -= feed.tokens
+            yield Forward(step=None, phase="chunk" if feed.start else "prefill", feeds=(feed,), assumed=why)
+            if self.scheduler.max_kv and caches.front_trimmed(self.families, self.trace):
+                yield Evict(None, (seq,), self.scheduler.max_kv, self.scheduler.keep or 0)
+
+    def _feed(self, seq: str, row: Row, width: int, where: str, measured: bool) -> Feed:
+        tokens = row.tokens if row.tokens is not None else row.padded if row.padded is not None else width
+        if row.padded is not None and row.padded < tokens:
+            raise UnreadableError(f"{where}.padded: {row.padded} is less than the {tokens} real tokens")
+        right = (row.padded - tokens) if row.padded is not None else (row.right_padding or 0)
+        left = width - tokens - right
+        if left < 0:
+            raise UnreadableError(
+                f"{where}: {tokens} tokens and {right} padding do not fit the {width} queries of the step"
+            )
+        if left and not row.left_padding and row.right_padding is None and row.padded is None and measured:
+            right, left = left, 0
+        tape = self.tapes[seq]
+        feed = Feed(seq, tape.real, tokens, left, right, tape.generation, row.offset)
+        tape.feed(feed.codes)
+        return feed
+
+    def _event(self, entry: Entry, where: str) -> Iterator[Op]:
+        rows = [row for row in entry.rows or [] if row.seq is not None] or [Row(seq=DEFAULT_SEQ)]
+        seqs = tuple(row.seq or DEFAULT_SEQ for row in rows)
+        if entry.kind == "adopt":
+            for i, row in enumerate(rows):
+                yield self._adopt(entry, row, f"{where}: rows[{i}]")
+            return
+        self._require(seqs, where)
+        if entry.kind in ("trim", "rollback"):
+            yield from self._cuts(entry, rows, where)
+        elif entry.kind == "evict":
+            yield from self._evictions(entry, rows, where)
+        elif entry.kind in GROUPING_PHASES:
+            yield Regroup(entry.step, entry.kind, seqs)
+        elif entry.kind in CACHE_PHASES:
+            if entry.kind == "finalize":
+                self.pending -= set(seqs)
+                for seq in seqs:
+                    self.tapes[seq].finalize()
+            yield Event(entry.step, entry.kind, seqs, self.scheduler.kv_bits)
+
+    def _require(self, seqs: tuple[str, ...], where: str) -> None:
+        for i, seq in enumerate(seqs):
+            if seq not in self.tapes:
+                raise UnreadableError(f"{where}: rows[{i}].seq: {seq} has not been fed before")
+
+    def _cuts(self, entry: Entry, rows: list[Row], where: str) -> Iterator[Op]:
+        asked = {row.seq or DEFAULT_SEQ: row.asked if row.asked is not None else row.done for row in rows}
+        for i, (seq, tokens) in enumerate(asked.items()):
+            if tokens is None:
+                raise UnreadableError(f"{where}: rows[{i}].asked: how many tokens are cut is not said")
+            self.tapes[seq].cut(tokens, f"{where}: rows[{i}].asked")
+        if len(set(asked.values())) == 1:
+            yield Cut(entry.step, entry.kind, tuple(asked), next(iter(asked.values())) or 0)
+        else:
+            for seq, tokens in asked.items():
+                yield Cut(entry.step, entry.kind, (seq,), tokens or 0)
+
+    def _evictions(self, entry: Entry, rows: list[Row], where: str) -> Iterator[Op]:
+        cap = self.scheduler.max_kv
+        for i, row in enumerate(rows):
+            if cap is None and row.size is None:
+                raise UnreadableError(
+                    f"{where}: rows[{i}].size: neither it nor scheduler.max_kv says what stays"
+                )
+            yield Evict(entry.step, (row.seq or DEFAULT_SEQ,), row.size or cap or 0, self.scheduler.keep or 0)
+
+    def _adopt(self, entry: Entry, row: Row, where: str) -> Op:
+        seq = row.seq or DEFAULT_SEQ
+        matched = row.matched if row.matched is not None else row.restored
+        if matched is None:
+            raise UnreadableError(f"{where}.matched: how many tokens were adopted is not said")
+        entry_length = row.entry if row.entry is not None else matched
+        if matched > entry_length:
+            raise UnreadableError(f"{where}.matched: {matched} of an entry of {entry_length} tokens")
+        restored = (
+            row.restored if row.restored is not None else min(matched, entry_length - (row.trimmed or 0))
+        )
+        trimmed = row.trimmed if row.trimmed is not None else entry_length - restored
+        if trimmed > entry_length:
+            raise UnreadableError(f"{where}.trimmed: {trimmed} of an entry of {entry_length} tokens")
+        tape = self.tapes[seq] = Tape(seq)
+        tape.adopt(entry_length - trimmed, matched)
+        return Adopt(entry.step, seq, matched, entry_length, trimmed)
+
+
+def _row_of(attention: list[Attention], where: str) -> Row:
+    """The single row of a trace that only holds attention calls."""
+    call = next((a for a in attention if a.q is not None), None)
+    if call is None:
+        raise UnreadableError(f"{where}: neither rows nor attention[0].q say how many tokens were fed")
+    offset = call.offset if isinstance(call.offset, int) else None
+    return Row(seq=DEFAULT_SEQ, offset=offset, tokens=call.q)
+
+
+def _offset_of(entry: Entry, _known: int, batch: int) -> int | None:
+    if batch != 1:
+        return None
+    return next((a.offset for a in entry.attention or [] if isinstance(a.offset, int)), None)
+
+
+def _width(entry: Entry, rows: list[Row]) -> int:
+    measured = next((a.q for a in entry.attention or [] if a.q is not None), None)
+    if measured is not None:
+        return measured
+    fresh = [row for row in rows if not row.offset or row.offset < 0]
+    left = {id(row): (row.left_padding or 0) for row in fresh}
+    return max(
+        (row.padded or (row.tokens or 0) + (row.right_padding or 0)) + max(0, left.get(id(row), 0))
+        for row in rows
+    )
+
+
+def _sampled(entry: Entry, row: int) -> int | None:
+    outputs = entry.output or []
+    return outputs[row].row if row < len(outputs) else None
+
+
+def summary(plan: Plan) -> dict[str, object]:
+    """The plan as plain data, for `--plan` in machine formats."""
+    built: dict[str, object] = msgspec.to_builtins(plan)
+    return built

@@ -1,0 +1,209 @@
+"""The experiment: a plan on real model code under the probe, giving another trace.
+
+Stateful, and the only place of the replay where arrays are touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.adapter import Instance
+from mlxdiag.models.mlx import batching
+from mlxdiag.models.mlx.inject import caller_masks
+from mlxdiag.models.mlx.probe import CacheEvent, Feeding, Probe, StepEvent
+from mlxdiag.replay import entries, misfit
+from mlxdiag.replay.consumer import Consumer
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan, Regroup
+from mlxdiag.replay.oracle import Oracle, replay_tape
+from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Floats, compare, spread
+from mlxdiag.replay.prompts import Prompt
+from mlxdiag.replay.stage import Group, Stage
+from mlxdiag.replay.tape import Tape
+from mlxdiag.traces.types import Entry, Output, Trace
+
+LEVELS = ("shapes", "visibility")
+
+
+class Runner:
+    """Runs one plan under one misfit policy on one model."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        plan: Plan,
+        prompts: dict[str, Prompt],
+        policy: str,
+        *,
+        oracle: Oracle | None = None,
+        level: str = "visibility",
+    ) -> None:
+        """`oracle`: compare logits with the single pass; None: leave parity out."""
+        self.instance = instance
+        self.plan = plan
+        self.prompts = prompts
+        self.policy = policy
+        self.oracle = oracle
+        self.level = level
+        self.tapes: dict[str, Tape] = {}
+        self.numbers = {seq: i for i, seq in enumerate(sorted(plan.lengths))}
+        self.stage = Stage(self._fresh)
+        self.consumer = Consumer(policy, instance.geometry)
+        self.events: list[StepEvent | CacheEvent] = []
+        self.probe = Probe(self.events.append, level=level, attend=self.consumer.attend)
+        self.stopped: str | None = None
+        """Why the run ended before its plan."""
+
+    def run(self) -> Trace:
+        """The replayed trace. A crash ends it at the step that crashed, as it would end the program."""
+        written = [self.instance.geometry.model_entry(self.instance.name)]
+        with self.probe:
+            self.probe.watch(self.instance.model)
+            for number, op in enumerate(self.plan.ops):
+                step = op.step if op.step is not None else number
+                written += self._op(op, step)
+                if self.stopped:
+                    break
+        written.append(Entry(phase="end", exit=1 if self.stopped else 0))
+        return Trace(entries.header(self), written)
+
+    def _op(self, op: Op, step: int) -> Iterator[Entry]:
+        self.events.clear()
+        if isinstance(op, Forward):
+            yield self._forward(op, step)
+            replay_tape(op, self.tapes)
+            return
+        error = self._apply(op)
+        replay_tape(op, self.tapes)
+        entry = entries.event(op, step, [e for e in self.events if isinstance(e, CacheEvent)], self.instance)
+        yield entry if error is None else entries.failed(entry, error)
+
+    def _forward(self, op: Forward, step: int) -> Entry:
+        group = self.stage.for_forward(op)
+        self.events.clear()
+        self.consumer.decisions.clear()
+        self.consumer.handed = bool(op.callers)
+        codes = np.array([feed.codes for feed in op.feeds], dtype=np.int64)
+        if codes.shape[1] != op.width:
+            raise UnjudgedError(f"step {step}: rows of {[f.width for f in op.feeds]} columns in one forward")
+        ids = np.stack([self.prompts[feed.seq].of(feed.codes) for feed in op.feeds])
+        self.probe.feeding = Feeding(
+            seq=[self.numbers[feed.seq] for feed in op.feeds], positions=codes, real=codes >= 0
+        )
+        logits, error = self._run_model(op, group, ids)
+        step_event = next((e for e in self.events if isinstance(e, StepEvent)), None)
+        entry = entries.forward(op, step, step_event, self)
+        if error is not None:
+            self.stopped = f"step {step}: {error}"
+            return entries.failed(entry, error)
+        assert logits is not None
+        batching.evaluate(group.caches)
+        return entries.with_output(entry, [self._output(op, i, logits[i]) for i in range(len(op.feeds))])
+
+    def _run_model(
+        self, op: Forward, group: Group, ids: np.ndarray[Any, Any]
+    ) -> tuple[Floats | None, Exception | None]:
+        import mlx.core as mx
+
+        handed: Any = contextlib.nullcontext()
+        if op.callers:
+            handed = caller_masks(
+                self.instance.module, self.consumer.chooser(op.callers, self.instance, group.caches)
+            )
+        try:
+            with handed:
+                logits = self.instance.forward(ids, group.caches)
+            return np.array(logits.astype(mx.float32)), None
+        except (ValueError, RuntimeError, TypeError, IndexError, misfit.GuardRaised) as error:
+            # What MLX and the guard throw at a mask that does not fit is a result of the experiment.
+            return None, error
+
+    def _output(self, op: Forward, row: int, logits: Floats) -> Output:
+        feed = op.feeds[row]
+        real = slice(feed.left, feed.left + feed.tokens)
+        own = logits[real]
+        sampled = op.sampled[row] if row < len(op.sampled) else None
+        at = sampled if sampled is not None else feed.left + feed.tokens - 1
+        parity = None
+        if self.oracle is not None and feed.tokens and op.assumed is None:
+            held = self.tapes.get(feed.seq, Tape(feed.seq))
+            history = held.own + [c for c in feed.codes if c >= 0]
+            reference = self.oracle.logits(feed.seq, history)
+            if reference is not None:
+                positions = list(range(len(history) - feed.tokens, len(history)))
+                tolerance = RELATIVE_TOLERANCE * spread(reference)
+                parity = compare(own, reference, positions, tolerance).record(REFERENCE)
+        return Output(
+            row=sampled if sampled is not None else (at if op.phase == "decode" else None),
+            argmax=int(np.argmax(logits[at])) if feed.width else None,
+            nan=int(np.isnan(own).any(axis=-1).sum()),
+            inf=int(np.isinf(own).any(axis=-1).sum()),
+            margin=_margin(logits[at]) if feed.width else None,
+            parity=parity,
+        )
+
+    def _apply(self, op: Op) -> Exception | None:
+        """A cache event on the real caches; the error that the library gave instead, if it did."""
+        try:
+            if isinstance(op, Cut):
+                for group in self._groups(op.seqs):
+                    batching.trim(group.caches, op.tokens)
+            elif isinstance(op, Evict):
+                for group in self._groups(op.seqs):
+                    batching.evict(group.caches, op.cap, op.sinks)
+            elif isinstance(op, Adopt):
+                self._adopt(op)
+            elif isinstance(op, Regroup):
+                self.stage.together(op.seqs, batched=True)
+            elif isinstance(op, Event):
+                self._event(op)
+        except (ValueError, RuntimeError, NotImplementedError, AttributeError, TypeError) as error:
+            self.stopped = f"step {op.step}: {op.__class__.__name__.lower()}: {error}"
+            return error
+        return None
+
+    def _groups(self, seqs: tuple[str, ...]) -> list[Group]:
+        """The groups of these sequences, each once; rows that are cut alone leave their batch first."""
+        found = [self.stage.group_of(seq) for seq in seqs]
+        for group in found:
+            if group is not None and not set(group.seqs) <= set(seqs):
+                return [self.stage.together(seqs, batched=len(seqs) > 1)]
+        return list({id(g): g for g in found if g is not None}.values())
+
+    def _adopt(self, op: Adopt) -> None:
+        donor = self._fresh()
+        held = Tape(op.seq)
+        held.adopt(op.entry, op.matched)
+        codes = np.array([held.held], dtype=np.int64)
+        self.probe.feeding = Feeding(seq=[self.numbers[op.seq]], positions=codes, real=codes >= 0)
+        if op.entry:
+            self.instance.forward(self.prompts[op.seq].of(held.held)[None], donor)
+            batching.evaluate(donor)
+        self.events.clear()
+        caches = batching.fork(donor)
+        if op.trimmed:
+            batching.trim(caches, op.trimmed)
+        self.stage.enter(op.seq, caches)
+
+    def _event(self, op: Event) -> None:
+        for group in self._groups(op.seqs):
+            if op.phase == "finalize":
+                batching.finalize(group.caches)
+            elif op.phase == "load":
+                group.caches = batching.through_a_file(group.caches)
+            elif op.phase == "quantize":
+                batching.quantize(group.caches, op.bits or 8)
+
+    def _fresh(self) -> list[Any]:
+        return self.instance.new_cache(self.consumer.makers(self.plan.caches))
+
+
+def _margin(logits: Floats) -> float | None:
+    if np.isnan(logits).any():
+        return None
+    top = np.partition(logits, -2)[-2:]
+    return float(top[1] - top[0])

@@ -1,0 +1,179 @@
+"""A replay, or a plan, as a report: sections that every output format can render."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mlxdiag.inspect.findings import Report, Section, Summary
+from mlxdiag.inspect.inspector import chosen
+from mlxdiag.models.adapter import Instance
+from mlxdiag.replay import memory, verdict
+from mlxdiag.replay.experiment import Prepared, Ran
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Regroup
+
+POLICY_HEADER = ["misfit", "crash", "empty rows", "window errors", "padding seen", "parity", "first wrong"]
+
+
+def replay_report(
+    ran: Sequence[Ran],
+    prepared: Prepared,
+    instance: Instance,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Report:
+    """Findings of the first policy's run, and every policy's row beside them."""
+    first = ran[0]
+    codes = {rule.code for rule in chosen(select, ignore)}
+    findings = [finding for finding in first.report.findings if finding.code in codes]
+    summary = msgspec.structs.replace(first.report.summary)
+    for severity in ("error", "warning", "info"):
+        setattr(summary, f"{severity}s", sum(1 for f in findings if f.severity == severity))
+    return Report(
+        source=prepared.plan.source,
+        findings=findings,
+        summary=summary,
+        sections=[_setting(prepared, instance, first), _verdict(ran), _policies(ran)],
+    )
+
+
+def _setting(prepared: Prepared, instance: Instance, first: Ran) -> Section:
+    plan = prepared.plan
+    depth = len(instance.geometry.layers)
+    lines = [
+        f"{instance.name}: real {plan.architecture} code on {instance.device}, {depth} layers, "
+        f"{_windows(instance)}; {len(plan.forwards)} forwards of {len(plan.lengths)} sequence(s)",
+        *(f"planted: {what}" for what in plan.planted),
+        *(f"assumed: {what}" for what in plan.notes),
+    ]
+    return Section(name="setting", title="What ran", lines=lines, data={"policy": first.policy})
+
+
+def _windows(instance: Instance) -> str:
+    parts = [
+        f"{name} x{family.count}" + (f" (window {family.window})" if family.window else "")
+        for name, family in instance.geometry.families().items()
+    ]
+    return ", ".join(parts)
+
+
+def _verdict(ran: Sequence[Ran]) -> Section:
+    lines = []
+    for one in ran:
+        said = verdict.sentences(one)
+        lines += said if len(ran) == 1 else [f"{one.policy}: {said[0]}", *said[1:]]
+    return Section(name="verdict", title="Verdict", lines=lines)
+
+
+def _policies(ran: Sequence[Ran]) -> Section:
+    rows: list[list[str | int | float | bool | None]] = []
+    for one in ran:
+        outcome = one.outcome
+        wrong = outcome.first_wrong
+        read = any(step.queries for step in outcome.steps)
+        rows.append(
+            [
+                one.policy,
+                f"step {outcome.crash_step}" if outcome.crash is not None else "no",
+                outcome.empty if read else None,
+                outcome.wrong_window if read else None,
+                outcome.padding if read else None,
+                _parity(one),
+                f"step {wrong.step}, position {wrong.first}" if wrong is not None else "none",
+            ]
+        )
+    return Section(
+        name="policies",
+        title="What a consumer does with a mask that does not fit, and what comes of it (queries counted)",
+        header=POLICY_HEADER,
+        rows=rows,
+        data={"policies": [_data(one) for one in ran]},
+    )
+
+
+def _parity(ran: Ran) -> str | None:
+    outcome = ran.outcome
+    if outcome.max_abs is None:
+        return None
+    if outcome.nan:
+        return f"NaN at {outcome.nan} of {outcome.compared} positions"
+    return f"{outcome.max_abs:.2g} over {outcome.compared} positions (tolerance {outcome.tolerance:.2g})"
+
+
+def _data(ran: Ran) -> dict[str, Any]:
+    outcome = ran.outcome
+    return {
+        "policy": ran.policy,
+        "crash": outcome.crash,
+        "crash_step": outcome.crash_step,
+        "empty_rows": outcome.empty,
+        "window_errors": outcome.wrong_window,
+        "padding_seen": outcome.padding,
+        "nan": outcome.nan,
+        "max_abs": outcome.max_abs,
+        "tolerance": outcome.tolerance,
+        "compared": outcome.compared,
+        "codes": [finding.code for finding in ran.report.findings],
+        "steps": [msgspec.to_builtins(step) for step in outcome.steps],
+    }
+
+
+def plan_report(prepared: Prepared, policies: Sequence[str]) -> Report:
+    """What `--plan` prints: every op, and the memory that the largest forward needs."""
+    plan = prepared.plan
+    rows: list[list[str | int | float | bool | None]] = [
+        [
+            op.step,
+            op.phase if isinstance(op, Forward | Cut | Regroup | Event) else type(op).__name__.lower(),
+            describe(op),
+        ]
+        for op in plan.ops
+    ]
+    need = memory.estimate(prepared)
+    lines = [
+        f"{plan.architecture}: {len(plan.forwards)} forwards, policies {', '.join(policies)}",
+        *(f"planted: {what}" for what in plan.planted),
+        *(f"assumed: {what}" for what in plan.notes),
+        f"a tiny instance needs about {memory.human(need.tiny)}: {need.words}",
+    ]
+    section = Section(
+        name="plan",
+        title="What would run",
+        lines=lines,
+        header=["step", "op", "what"],
+        rows=rows,
+        data={"plan": msgspec.to_builtins(plan), "bytes": need.tiny},
+    )
+    return Report(
+        source=plan.source,
+        summary=Summary(steps=len(plan.ops), judged=len(plan.ops)),
+        sections=[section],
+    )
+
+
+def describe(op: Op) -> str:
+    """One op in words."""
+    if isinstance(op, Forward):
+        rows = "; ".join(_feed(op, i) for i in range(len(op.feeds)))
+        masks = "".join(
+            f"; caller's {c.builder} mask {list(c.shape)} built at {c.offset}"
+            + (f" for {c.family}" if c.family else "")
+            for c in op.callers
+        )
+        return rows + masks + (" (assumed)" if op.assumed else "")
+    if isinstance(op, Cut):
+        return f"{', '.join(op.seqs)}: {op.tokens} tokens off the end"
+    if isinstance(op, Evict):
+        return f"{', '.join(op.seqs)}: down to {op.cap} keys, {op.sinks} sinks kept"
+    if isinstance(op, Adopt):
+        return f"{op.seq}: {op.matched} tokens of an entry of {op.entry}, {op.trimmed} cut off"
+    return ", ".join(op.seqs)
+
+
+def _feed(op: Forward, row: int) -> str:
+    feed = op.feeds[row]
+    padding = f", {feed.left} padding before" if feed.left else ""
+    padding += f", {feed.right} padding after" if feed.right else ""
+    return f"{feed.seq}: {feed.tokens} tokens from {feed.start}{padding}"

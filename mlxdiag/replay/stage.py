@@ -1,0 +1,113 @@
+"""The caches on stage: which sequences share a batch, and how they get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.mlx import batching
+from mlxdiag.replay.ops import Forward
+
+Caches = list[Any]
+
+
+class Group(msgspec.Struct):
+    """Sequences that run together; `seqs[i]` is row i of `caches`."""
+
+    seqs: tuple[str, ...]
+    caches: Caches
+    batched: bool = False
+
+
+class Stage:
+    """Holds every live sequence's caches and regroups them as a plan asks."""
+
+    def __init__(self, fresh: Callable[[], Caches]) -> None:
+        self._fresh = fresh
+        self.groups: list[Group] = []
+
+    def group_of(self, seq: str) -> Group | None:
+        return next((group for group in self.groups if seq in group.seqs), None)
+
+    def enter(self, seq: str, caches: Caches) -> None:
+        """Put a sequence on stage with caches of its own; an older one of that name leaves."""
+        self.leave(seq)
+        self.groups.append(Group((seq,), caches))
+
+    def leave(self, seq: str) -> None:
+        group = self.group_of(seq)
+        if group is None:
+            return
+        if len(group.seqs) > 1:
+            self._keep(group, tuple(s for s in group.seqs if s != seq))
+        else:
+            self.groups.remove(group)
+
+    def for_forward(self, op: Forward) -> Group:
+        """The group whose rows are exactly the forward's, made so where it is not."""
+        seqs = tuple(feed.seq for feed in op.feeds)
+        group = self.together(seqs, batched=op.batched)
+        left = [feed.left for feed in op.feeds]
+        right = [feed.right for feed in op.feeds]
+        if op.batched and any(left) and all(cache.empty() for cache in _holding(group.caches)):
+            batching.pad_left(group.caches, left)
+        if op.finalize_pending and any(right):
+            batching.pad_right(group.caches, [feed.tokens for feed in op.feeds], right)
+        return group
+
+    def together(self, seqs: tuple[str, ...], *, batched: bool) -> Group:
+        """One group with these rows in this order, by the cheapest of the library's own moves."""
+        for seq in seqs:
+            if self.group_of(seq) is None:
+                self.enter(seq, self._fresh())
+        first = self.group_of(seqs[0])
+        assert first is not None
+        if first.seqs != seqs:
+            first = self._regroup(seqs, first)
+        if batched and not first.batched:
+            first.caches = batching.merge([first.caches])
+            first.batched = True
+        return first
+
+    def _regroup(self, seqs: tuple[str, ...], first: Group) -> Group:
+        if first.batched and _is_subsequence(seqs, first.seqs):
+            self._keep(first, seqs)
+            return first
+        count = len(first.seqs)
+        if first.batched and seqs[:count] == first.seqs:
+            newcomers = batching.merge([self._take(seq) for seq in seqs[count:]])
+            batching.extend(first.caches, newcomers)
+            first.seqs = seqs
+            return first
+        caches = [self._take(seq) for seq in seqs]
+        group = Group(seqs, batching.merge(caches) if len(seqs) > 1 else caches[0], len(seqs) > 1)
+        self.groups.append(group)
+        return group
+
+    def _take(self, seq: str) -> Caches:
+        """A sequence's own caches, out of whatever batch it is in."""
+        group = self.group_of(seq)
+        assert group is not None
+        if not group.batched:
+            self.groups.remove(group)
+            return group.caches
+        if not batching.is_batch(group.caches):
+            raise UnjudgedError(f"{seq} cannot be taken out of its batch: the library has no extract for it")
+        caches = batching.extract(group.caches, group.seqs.index(seq))
+        self.leave(seq)
+        return caches
+
+    def _keep(self, group: Group, seqs: tuple[str, ...]) -> None:
+        batching.keep_rows(group.caches, [group.seqs.index(seq) for seq in seqs])
+        group.seqs = seqs
+
+
+def _holding(caches: Caches) -> Caches:
+    return [cache for cache in caches if hasattr(cache, "empty") and hasattr(cache, "update_and_fetch")]
+
+
+def _is_subsequence(seqs: tuple[str, ...], of: tuple[str, ...]) -> bool:
+    return set(seqs) < set(of) and list(seqs) == sorted(seqs, key=of.index)

@@ -1,0 +1,223 @@
+"""A plan is data: what would run, what was filled in, and what is refused. No model is built here."""
+
+import pytest
+
+from mlxdiag.errors import UnjudgedError, UnreadableError
+from mlxdiag.replay import plan
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Regroup
+from mlxdiag.traces.types import Family
+from tests.replay.traces import trace
+
+FAMILIES = {
+    "sliding": Family(attention="sliding", cache="rotating", window=8, count=5),
+    "full": Family(attention="full", cache="dense", count=1),
+}
+
+
+def lay(steps: str, header: str = "", architecture: str = "gemma3_text"):
+    return plan.lay(trace(steps, architecture, header), FAMILIES, source="t.yaml")
+
+
+def test_chunks_and_decode_follow_each_other():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 5, "tokens": 5}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 10, "tokens": 1}]}"""
+    )
+    assert [(op.phase, op.feeds[0].start, op.feeds[0].tokens) for op in laid.forwards] == [
+        ("prefill", 0, 5),
+        ("chunk", 5, 5),
+        ("decode", 10, 1),
+    ]
+    assert laid.lengths == {"a": 11}
+    assert laid.notes == ()
+
+
+def test_a_trace_that_begins_in_the_middle_gets_the_missing_prefix_in_chunks():
+    laid = lay(
+        '{"step": 5, "rows": [{"seq": "a", "offset": 20, "tokens": 3}]}', header="scheduler: {chunk: 8}\n"
+    )
+    assert [op.feeds[0].tokens for op in laid.forwards] == [8, 8, 4, 3]
+    assert [bool(op.assumed) for op in laid.forwards] == [True, True, True, False]
+    assert "20 tokens before step 5 are not in the trace" in laid.notes[0]
+
+
+def test_tile_padding_counts_for_the_cache_and_not_for_the_tokens():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5, "padded": 8}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 8, "tokens": 1}]}"""
+    )
+    first, second = (op.feeds[0] for op in laid.forwards)
+    assert first.codes == [0, 1, 2, 3, 4, -1, -1, -1]
+    assert (second.start, second.believed) == (5, 8)
+
+
+def test_trimmed_padding_leaves_the_next_token_where_it_was():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5, "padded": 8}]}
+        {"step": 2, "phase": "trim", "rows": [{"seq": "a", "asked": 3, "done": 3}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 5, "tokens": 1}]}"""
+    )
+    assert isinstance(laid.ops[1], Cut)
+    assert laid.ops[1].tokens == 3
+    assert laid.forwards[-1].feeds[0] == Feed("a", 5, 1, believed=5)
+
+
+def test_a_rejected_draft_and_its_replacement_share_a_position_but_not_a_code():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+        {"step": 2, "phase": "verify", "rows": [{"seq": "a", "offset": 4, "tokens": 3}]}
+        {"step": 3, "phase": "rollback", "rows": [{"seq": "a", "asked": 2, "done": 2}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 5, "tokens": 1}]}"""
+    )
+    drafted, kept = laid.forwards[1].feeds[0], laid.forwards[2].feeds[0]
+    assert kept.start == 5
+    assert kept.codes[0] not in drafted.codes
+    assert laid.lengths == {"a": 7}
+
+
+def test_the_callers_mask_is_recognised_by_shape_and_offset():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 16}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 16, "tokens": 5, "padded": 8}], "mask": {"shape": [8, 8], "offset": 0}}"""
+    )
+    (caller,) = laid.forwards[1].callers
+    assert (caller.builder, caller.offset, caller.real) == ("padded", 0, 5)
+    assert "caller's padded mask" in laid.planted[0]
+
+
+def test_a_recorded_misfit_is_handed_to_its_own_family_alone():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}], "attention": [
+        {"family": "sliding", "offset": 0, "q": 12, "k": 12, "mask": [12, 8]},
+        {"family": "full", "offset": 0, "q": 12, "k": 12, "mask": "causal"}]}""".replace("\n", " ")
+    )
+    (caller,) = laid.forwards[0].callers
+    assert (caller.builder, caller.family, caller.shape) == ("capped", "sliding", (12, 8))
+
+
+def test_a_key_cap_evicts_after_every_forward():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 6}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 6, "tokens": 6}]}""",
+        header="scheduler: {max_kv: 8, keep: 2}\n",
+    )
+    assert [op for op in laid.ops if isinstance(op, Evict)] == [
+        Evict(1, ("a",), 8, 2),
+        Evict(2, ("a",), 8, 2),
+    ]
+    assert laid.caches["full"].kind == "front_trim"
+
+
+def test_a_clamped_continuation_is_recognised_by_its_key_count():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 8}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 8, "tokens": 8}], "attention": [
+        {"family": "sliding", "offset": 8, "q": 8, "k": 8}]}""".replace("[\n", "[ ")
+    )
+    assert laid.caches["sliding"].kind == "clamped"
+
+
+def test_a_healthy_ring_is_left_to_the_library():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 8}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 8, "tokens": 8}], "attention": [
+        {"family": "sliding", "offset": 8, "q": 8, "k": 15}]}""".replace("[\n", "[ ")
+    )
+    assert laid.caches == {}
+
+
+def test_ragged_rows_are_one_batch_and_their_padding_is_on_the_side_the_trace_says():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 6}, {"seq": "b", "offset": 0, "tokens": 2, "left_padding": 4}]}
+        {"step": 2, "phase": "filter", "rows": [{"seq": "b"}]}
+        {"step": 3, "rows": [{"seq": "b", "offset": 2, "tokens": 1}]}"""
+    )
+    assert laid.forwards[0].batched
+    assert laid.forwards[0].feeds[1].codes == [-1, -1, -1, -1, 0, 1]
+    assert laid.ops[1] == Regroup(2, "filter", ("b",))
+
+
+def test_right_padding_waits_for_its_finalize():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 6}, {"seq": "b", "offset": 0, "tokens": 2, "right_padding": 4}]}
+        {"step": 2, "phase": "finalize", "rows": [{"seq": "a"}, {"seq": "b"}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 6, "tokens": 1}, {"seq": "b", "offset": 2, "tokens": 1}]}"""
+    )
+    assert laid.forwards[0].finalize_pending
+    assert not laid.forwards[1].finalize_pending
+    assert isinstance(laid.ops[1], Event)
+    assert [feed.start for feed in laid.forwards[1].feeds] == [6, 2]
+
+
+def test_an_adopted_prefix_goes_on_after_what_was_restored():
+    laid = lay(
+        """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 6, "entry": 10, "trimmed": 4, "restored": 6}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 6, "tokens": 3}]}"""
+    )
+    assert laid.ops[0] == Adopt(1, "a", 6, 10, 4)
+    assert laid.forwards[0].feeds[0].start == 6
+
+
+def test_the_recorded_fallback_is_the_default_policy():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}], "attention": [
+        {"family": "sliding", "offset": 0, "q": 12, "k": 12, "mask": [12, 9], "fate": "discarded", "fallback": "windowed"}]}""".replace(
+            "\n", " "
+        )
+    )
+    assert laid.misfit == "discard:windowed"
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        (
+            """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+            {"step": 7, "phase": "trim", "rows": [{"seq": "a", "asked": 5}]}""",
+            r"t\.yaml: step 7: rows\[0\]\.asked: 5 tokens trimmed of a, which holds 4",
+        ),
+        (
+            """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+            {"step": 2, "rows": [{"seq": "a", "offset": 2, "tokens": 4}]}""",
+            r"step 2: rows\[0\]\.offset: a goes back to 2 while it holds 4",
+        ),
+        (
+            """{"step": 1, "phase": "rollback", "rows": [{"seq": "a", "asked": 5}]}""",
+            r"step 1: rows\[0\]\.seq: a has not been fed before",
+        ),
+        (
+            """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}], "mask": {"shape": [4, 4], "offset": 9}}""",
+            r"step 1: mask\.shape: no mask builder gives \[4, 4\] at offset 9",
+        ),
+        (
+            """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 9, "entry": 4}]}""",
+            r"step 1: rows\[0\]\.matched: 9 of an entry of 4 tokens",
+        ),
+    ],
+)
+def test_an_impossible_schedule_names_file_step_and_field(steps, says):
+    with pytest.raises(UnreadableError, match=says):
+        lay(steps)
+
+
+def test_a_trace_without_forwards_is_not_clean_but_unjudged():
+    with pytest.raises(UnjudgedError, match="holds no forward"):
+        lay('{"phase": "end", "exit": 0}')
+
+
+def test_a_trace_without_a_model_says_what_to_add():
+    from mlxdiag.traces.reader import parse
+
+    with pytest.raises(UnreadableError, match="model: {architecture: gemma4_text}"):
+        plan.model_of(parse('schema: mlxdiag.trace/1\nsteps:\n- {"step": 1, "rows": [{"tokens": 4}]}\n'))
+
+
+def test_forwards_are_kept_apart_by_model():
+    laid = lay(
+        """{"step": 1, "model": "m1", "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+        {"step": 2, "model": "m2", "rows": [{"seq": "d", "offset": 0, "tokens": 4}]}"""
+    )
+    assert [op.feeds[0].seq for op in laid.forwards] == ["a"]
+    assert isinstance(laid.ops[0], Forward)
+    assert "only m1 is replayed" in laid.notes[0]

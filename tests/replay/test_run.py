@@ -1,0 +1,183 @@
+"""Schedules on real mlx-lm code: healthy ones are clean by visibility and parity, broken ones are seen."""
+
+import pytest
+
+from mlxdiag.inspect.findings import codes
+from mlxdiag.replay import experiment
+from tests.replay.traces import trace
+
+
+def run(steps: str, architecture: str = "gemma3_text", header: str = "", policy: str | None = None):
+    prepared = experiment.prepare(trace(steps, architecture, header), source="t.yaml")
+    instance = experiment.instance_for(prepared)
+    return experiment.run_policies(prepared, instance, (policy or prepared.plan.misfit,))[0]
+
+
+def fired(ran):
+    return codes(f for f in ran.report.findings if f.severity != "info")
+
+
+HEALTHY = {
+    "chunks below, at and above the window, then decode": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 5, "tokens": 8}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 13, "tokens": 11}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 24, "tokens": 1}]}
+        {"step": 5, "rows": [{"seq": "a", "offset": 25, "tokens": 1}]}
+        {"step": 6, "rows": [{"seq": "a", "offset": 26, "tokens": 3}]}""",
+    "tail trim inside the window, then another ending": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 6}]}
+        {"step": 2, "phase": "trim", "rows": [{"seq": "a", "asked": 3, "done": 3}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 3, "tokens": 9}]}""",
+    "a verify block with a rejected draft": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 3}]}
+        {"step": 2, "phase": "verify", "rows": [{"seq": "a", "offset": 3, "tokens": 3}]}
+        {"step": 3, "phase": "rollback", "rows": [{"seq": "a", "asked": 2, "done": 2}]}
+        {"step": 4, "phase": "verify", "rows": [{"seq": "a", "offset": 4, "tokens": 2}]}
+        {"step": 5, "rows": [{"seq": "a", "offset": 6, "tokens": 1}]}""",
+    "an adopted prefix, cut before the window is full": """
+        {"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 4, "entry": 7, "trimmed": 3, "restored": 4}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 4, "tokens": 10}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 14, "tokens": 1}]}""",
+    "left-padded rows, one leaves": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}, {"seq": "b", "offset": 0, "tokens": 4, "left_padding": 5}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 9, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}
+        {"step": 3, "phase": "filter", "rows": [{"seq": "b"}]}
+        {"step": 4, "rows": [{"seq": "b", "offset": 5, "tokens": 1}]}""",
+    "right-padded rows, finalized, a third joins": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}, {"seq": "b", "offset": 0, "tokens": 4, "right_padding": 5}]}
+        {"step": 2, "phase": "finalize", "rows": [{"seq": "a"}, {"seq": "b"}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 9, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}
+        {"step": 4, "rows": [{"seq": "c", "offset": 0, "tokens": 6}]}
+        {"step": 5, "rows": [{"seq": "a", "offset": 10, "tokens": 1}, {"seq": "b", "offset": 5, "tokens": 1}, {"seq": "c", "offset": 6, "tokens": 1}]}""",
+    "saved to a file and loaded in the middle": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "phase": "save", "rows": [{"seq": "a"}]}
+        {"step": 3, "phase": "load", "rows": [{"seq": "a"}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 12, "tokens": 4}]}
+        {"step": 5, "rows": [{"seq": "a", "offset": 16, "tokens": 1}]}""",
+    "two sequences by turns on one model": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
+        {"step": 2, "rows": [{"seq": "b", "offset": 0, "tokens": 5}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 9, "tokens": 4}]}
+        {"step": 4, "rows": [{"seq": "b", "offset": 5, "tokens": 7}]}""",
+}
+
+
+@pytest.mark.parametrize("architecture", ["gemma3_text", "gemma4_text", "gpt_oss"])
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_schedule_is_clean_by_every_kind_of_evidence(name, architecture):
+    ran = run(HEALTHY[name], architecture)
+    assert ran.outcome.crash is None
+    assert ran.report.findings == []
+    assert ran.outcome.compared > 0
+    assert ran.outcome.first_wrong is None
+    assert (ran.outcome.empty, ran.outcome.wrong_window, ran.outcome.padding) == (0, 0, 0)
+
+
+def test_a_key_cap_is_no_difference_when_each_query_is_held_to_the_keys_it_was_left():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 8}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 8, "tokens": 8}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 16, "tokens": 8}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 24, "tokens": 1}]}""",
+        "llama",
+        "scheduler: {max_kv: 12, keep: 2}\n",
+    )
+    assert [call.k for e in ran.trace.entries for call in e.attention or []] == [8, 16, 20, 13]
+    assert ran.report.findings == []
+    assert ran.outcome.first_wrong is None
+
+
+OFFSET_ZERO = """
+    {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+    {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 5}], "mask": {"shape": [5, 5], "offset": 0}}"""
+
+
+def test_strict_reproduces_the_librarys_own_error_with_both_shapes():
+    ran = run(OFFSET_ZERO, policy="strict")
+    assert ran.outcome.crash_step == 2
+    assert "[broadcast_shapes] Shapes (5,5) and (1,4,5,12)" in ran.outcome.crash
+    assert {"MD101", "MD105", "MD901"} <= fired(ran)
+
+
+def test_raise_ends_the_run_like_the_first_version_of_the_fix():
+    ran = run(OFFSET_ZERO, policy="raise")
+    assert "mask key axis (5) is shorter than the returned key length" in ran.outcome.crash
+
+
+@pytest.mark.parametrize("policy", ["discard:windowed", "rebuild"])
+def test_a_fallback_that_equals_the_window_mask_changes_nothing(policy):
+    outcome = run(OFFSET_ZERO, policy=policy).outcome
+    assert (outcome.crash, outcome.wrong_window, outcome.first_wrong) == (None, 0, None)
+    assert outcome.max_abs < outcome.tolerance
+
+
+@pytest.mark.parametrize(
+    ("policy", "empty"), [("discard:causal", 0), ("discard:none", 0), ("discard:sliced", 0), ("crop:new", 0)]
+)
+def test_every_other_fallback_is_seen_by_visibility_and_by_parity(policy, empty):
+    outcome = run(OFFSET_ZERO, policy=policy).outcome
+    assert outcome.empty == empty
+    assert outcome.wrong_window > 0
+    assert outcome.first_wrong is not None
+    assert outcome.max_abs > 10 * outcome.tolerance
+
+
+def test_a_capped_mask_with_sliced_keys_strands_rows_and_gives_nan():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 20}], "mask":
+        {"shape": [20, 8], "offset": 0, "builder": "capped", "family": "sliding"}}""".replace("\n", " "),
+        policy="crop:old",
+    )
+    assert ran.outcome.empty == 12
+    assert ran.outcome.nan > 0
+    assert {"MD301", "MD401"} <= fired(ran)
+
+
+def test_padding_left_in_the_caches_is_seen_at_the_first_decode():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 13, "padded": 16}], "output": [{"row": 15}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 16, "tokens": 1}]}"""
+    )
+    assert ran.outcome.steps[0].padding == 0
+    assert ran.outcome.steps[1].padding == 1
+    assert ran.outcome.steps[1].first == 13
+    assert {"MD206", "MD404", "MD304", "MD402"} <= fired(ran)
+
+
+def test_a_trim_that_the_ring_refuses_is_not_taken_for_done():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "phase": "rollback", "rows": [{"seq": "a", "asked": 2, "done": 2}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 10, "tokens": 1}]}"""
+    )
+    assert ran.report.findings != []
+    assert ran.outcome.steps[-1].first is not None
+
+
+def test_a_band_that_is_missing_has_right_lengths_and_wrong_keys():
+    ran = run(
+        '{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 14}], "mask": '
+        '{"shape": [14, 14], "offset": 0, "builder": "causal"}}'
+    )
+    assert all(call.k == call.mask[-1] for call in ran.trace.entries[1].attention)
+    assert ran.outcome.wrong_window == 6
+    assert ran.outcome.steps[0].first == 8
+
+
+def test_a_clamped_continuation_narrows_the_window_without_an_error():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 8}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 8, "tokens": 8}], "attention": [{"family": "sliding", "offset": 8, "q": 8, "k": 8}]}"""
+    )
+    assert ran.outcome.crash is None
+    assert "MD201" in fired(ran)
+    assert ran.outcome.steps[1].wrong_window == 7
+
+
+def test_shapes_level_reads_no_masks_and_still_compares_logits():
+    prepared = experiment.prepare(trace(HEALTHY["two sequences by turns on one model"]), source="t.yaml")
+    ran = experiment.run_policies(prepared, experiment.instance_for(prepared), ("strict",), level="shapes")[0]
+    assert all(call.visible is None for e in ran.trace.entries for call in e.attention or [])
+    assert ran.outcome.first_wrong is None
