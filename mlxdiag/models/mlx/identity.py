@@ -17,6 +17,7 @@ import mlx.core as mx
 import numpy as np
 
 from mlxdiag.errors import UsageError
+from mlxdiag.models.mlx.content import Ints, number_nans, row_hashes
 from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding, Seen
 from mlxdiag.models.mlx.probe_tags import Tag
 
@@ -25,7 +26,6 @@ PADDING, UNKNOWN, AMBIGUOUS = -1, -2, -3
 positions.
 """
 
-Ints = np.ndarray[Any, Any]
 BLOCKED = -1e4
 """Additive masks block with -inf or with the most negative number of their dtype, all of them below this."""
 
@@ -35,6 +35,7 @@ class Identity:
 
     def __init__(self) -> None:
         self._layers: dict[int | None, _Memory] = {}
+        self._nans = 0
 
     def clear(self) -> None:
         self._layers.clear()
@@ -46,16 +47,22 @@ class Identity:
         for memory in self._layers.values():
             memory.adopt(seq, source, length)
 
-    def insert(self, event: AttentionEvent, cache: Any, keys: Any, feeding: Feeding | None) -> None:
-        """Remember new keys [B, H, L, D] of a layer before the cache takes them."""
+    def insert(self, event: AttentionEvent, cache: Any, keys: Any, feeding: Feeding | None) -> Any:
+        """Remember new keys [B, H, L, D] of a layer; returns the keys that the cache must be given instead.
+
+        They are the same numbers: only NaN may be another NaN.
+        """
+        keys, self._nans = number_nans(keys, self._nans)
+        held = keys
         if event.kv_bits is not None:
-            keys = mx.quantize(keys, group_size=cache.group_size, bits=cache.bits)
-        hashes, _ = row_hashes(keys)
+            held = mx.quantize(keys, group_size=cache.group_size, bits=cache.bits)
+        hashes, _ = row_hashes(held)
         if event.offset is None and isinstance(getattr(cache, "offset", None), mx.array):
             event.offset = cache.offset.tolist()
         fed = fed_by(event, feeding, *hashes.shape)
         seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
         self._memory(event.layer).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
+        return keys
 
     def quantized(self, tag: Tag, cache: Any, quantized: Any) -> None:
         """The keys of a cache are held as quantised triples from now on: those are the same tokens."""
@@ -208,36 +215,3 @@ def visible_keys(mask: Any, batch: int, q: int, length: int) -> Ints | None:
         visible = visible[None]
     fits = visible.shape[-1] in (1, length) and visible.shape[-2] in (1, q) and visible.shape[0] in (1, batch)
     return np.broadcast_to(visible, (visible.shape[0], q, length)) if fits else None
-
-
-def row_hashes(keys: Any) -> tuple[Ints, Ints]:
-    """64-bit content hash of each key of [B, H, K, D] (or a quantised triple), [B, K]; and which are all
-    zeros.
-    """
-    parts = keys if isinstance(keys, tuple | list) else [keys]
-    rows = np.concatenate([_bytes(part) for part in parts], axis=-1)
-    batch, length, width = rows.shape
-    if width % 8:
-        rows = np.concatenate([rows, np.zeros((batch, length, -width % 8), np.uint8)], axis=-1)
-    words = np.ascontiguousarray(rows).view(np.uint64)
-    return _mix(words), np.logical_not(words.any(axis=-1))
-
-
-def _bytes(array: Any) -> Ints:
-    rows = mx.contiguous(array.transpose(0, 2, 1, 3))
-    words = np.array(rows.view({1: mx.uint8, 2: mx.uint16, 4: mx.uint32}[array.dtype.size]))
-    return np.ascontiguousarray(words).reshape(*words.shape[:2], -1).view(np.uint8)
-
-
-def _mix(words: Ints) -> Ints:
-    """Words are mixed (the finaliser of splitmix64) with a salt of their place before they are added up."""
-    salts = np.random.default_rng(0x6D6C78).integers(1, 2**63, words.shape[-1], dtype=np.uint64)
-    mixed = _finalise(words ^ salts)
-    return _finalise((mixed * (salts | np.uint64(1))).sum(axis=-1, dtype=np.uint64))
-
-
-def _finalise(x: Ints) -> Ints:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Ints = x ^ (x >> np.uint64(31))
-    return mixed

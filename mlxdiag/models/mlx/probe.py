@@ -18,6 +18,7 @@ import mlx.core as mx
 import mlx_lm.models.base as library_base
 import mlx_lm.models.cache as library_caches
 
+from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.mlx import caches as own_caches
 from mlxdiag.models.mlx.attend import Attend
 from mlxdiag.models.mlx.identity import Identity
@@ -67,6 +68,8 @@ class Probe:
         self._installed = 0
         self._names: dict[int, str] = {}
         self._layers: dict[int, int] = {}
+        self._manual: set[int] = set()
+        """Ids of the layers that compute their softmax by hand."""
         self._watched: list[Any] = []
 
     def __enter__(self) -> Self:
@@ -101,8 +104,11 @@ class Probe:
         if self._installed == 0:
             self._patches.undo()
 
-    def watch(self, model: Any) -> str:
-        """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...)."""
+    def watch(self, model: Any, geometry: Geometry | None = None) -> str:
+        """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...).
+
+        `geometry` tells which layers compute their softmax by hand, so that `attend` can reach those too.
+        """
         name = self._names.get(id(model))
         if name is not None:
             return name
@@ -111,6 +117,9 @@ class Probe:
         for index, layer in enumerate(getattr(model, "layers", ())):
             if layer is not None:
                 self._layers[id(layer)] = index
+                spec = geometry.layer(index) if geometry else None
+                if spec is not None and spec.softmax == "manual":
+                    self._manual.add(id(layer))
         if self._installed:
             self._patch_model(model)
         return name
@@ -148,7 +157,7 @@ class Probe:
         self.sink(CacheEvent("copy", tag.uid, tag.name, tag.kind, index=tag.index, parents=[parent]))
 
     def _layer_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local, layers, watcher = self._local, self._layers, self._watcher
+        local, layers, watcher, manual = self._local, self._layers, self._watcher, self._manual
 
         def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
             frame = local.frame
@@ -159,6 +168,8 @@ class Probe:
                 return original(layer, *args, **kwargs)
             frame.enter(index, args, kwargs)
             try:
+                if watcher is not None and id(layer) in manual:
+                    args, kwargs = watcher.entering(frame)
                 return original(layer, *args, **kwargs)
             except BaseException:
                 if frame.failed is None:

@@ -19,8 +19,14 @@ OnCopy = Callable[[Tag, int], None]
 class Watcher(Protocol):
     """What the visibility level and the intervention add to a call. Absent at the shapes level."""
 
-    def inserting(self, frame: Frame, event: AttentionEvent, cache: Any, keys: Any) -> None:
-        """New keys [B, H, L, D] are about to be appended."""
+    def inserting(self, frame: Frame, event: AttentionEvent, cache: Any, keys: Any) -> Any:
+        """New keys [B, H, L, D] are about to be appended; returns those to append."""
+
+    def returned(self, frame: Frame, keys_and_values: Any) -> Any:
+        """The cache has returned; returns what the layer is given."""
+
+    def entering(self, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A layer with a softmax by hand begins; returns the arguments to call it with."""
 
     def attending(
         self, frame: Frame, event: AttentionEvent, queries: Any, keys: Any, values: Any, mask: Any
@@ -41,10 +47,11 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_
         tag = cache.__dict__.get(ATTRIBUTE)
         if tag is None or tag.home != id(cache):
             tag = tag_of(cache, on_copy)
-        event = _event_before(frame, tag, cache, keys)
+        event = event_before(frame, tag, cache, keys)
         if watcher is not None:
-            watcher.inserting(frame, event, cache, keys)
-        return _append(original, frame, event, cache, keys, values)
+            keys = watcher.inserting(frame, event, cache, keys)
+        returned = _append(original, frame, event, cache, keys, values)
+        return returned if watcher is None else watcher.returned(frame, returned)
 
     return update_and_fetch
 
@@ -60,19 +67,21 @@ def batch_update_wrapper(
         if frame is None or frame.busy:
             probe_rows.updated(tag, cache, keys.shape[2])
             return original(cache, keys, values)
-        event = _event_before(frame, tag, cache, keys)
+        event = event_before(frame, tag, cache, keys)
         event.rope = frame.position(cache, tag)
         event.left_padding = tag.left
         event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
         if watcher is not None:
-            watcher.inserting(frame, event, cache, keys)
+            keys = watcher.inserting(frame, event, cache, keys)
         probe_rows.updated(tag, cache, keys.shape[2])
-        return _append(original, frame, event, cache, keys, values)
+        returned = _append(original, frame, event, cache, keys, values)
+        return returned if watcher is None else watcher.returned(frame, returned)
 
     return update_and_fetch
 
 
-def _event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEvent:
+def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEvent:
+    """The state of a cache before it is given `keys` [B, H, L, D]."""
     if tag.index is None:
         tag.index = frame.index_of(cache)
         tag.layer = frame.layer

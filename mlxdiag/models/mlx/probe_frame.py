@@ -22,6 +22,7 @@ class Frame:
     """State of one forward in one thread. Holds the returned keys, so that they can be told by identity."""
 
     __slots__ = (
+        "applied",
         "args",
         "attended",
         "busy",
@@ -49,10 +50,15 @@ class Frame:
         self.returns: list[tuple[Any, Any, AttentionEvent]] = []
         """Cache, returned keys and event of each update so far; a borrowing layer searches it."""
         self.failed: int | None = None
+        self.applied: tuple[Any, int, AttentionEvent] | None = None
+        """For a softmax by hand: the mask and key count that an intervention chose, and the event it was
+        shown.
+        """
 
     def enter(self, layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.layer, self.args, self.kwargs = layer, args, kwargs
         self.rope = None
+        self.applied = None
         self.attended = False
 
     def leave(self) -> None:
@@ -126,14 +132,14 @@ class Frame:
         return event
 
     def position(self, cache: Any, tag: Tag | None = None) -> Offset:
-        """The RoPE position without reading an array: an int, or the rows' offsets where it is the cache's."""
+        """The RoPE position, no array read: an int, or the rows' offsets where it is the cache's own."""
         rope = self.rope
         if rope is None or isinstance(rope, int):
             return rope
         return tag.offsets if tag is not None and rope is cache.offset else None
 
     def index_of(self, cache: Any) -> int:
-        """Place of a cache, or of the compound that holds it, in the list given to the model; -1 if absent."""
+        """Place of a cache, or of the compound that holds it, in the list given to the model; else -1."""
         for index, entry in enumerate(self.caches or ()):
             if entry is cache or any(member is cache for member in getattr(entry, "caches", ())):
                 return index

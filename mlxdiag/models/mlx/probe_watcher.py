@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import mlx.core as mx
 
-from mlxdiag.models.mlx.attend import Attend, as_mask
-from mlxdiag.models.mlx.identity import Identity
+from mlxdiag.models.mlx.attend import Attend, as_mask, newest
+from mlxdiag.models.mlx.identity import Identity, visible_keys
+from mlxdiag.models.mlx.probe_calls import event_before
 from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding
-from mlxdiag.models.mlx.probe_frame import Frame
+from mlxdiag.models.mlx.probe_frame import Frame, mask_shape
+from mlxdiag.models.mlx.probe_tags import tag_of
 
 
 class AttendWatcher:
@@ -23,10 +26,11 @@ class AttendWatcher:
         self._attend = attend
         self._feeding = feeding
 
-    def inserting(self, frame: Frame, event: AttentionEvent, cache: Any, keys: Any) -> None:
-        if self._identity is not None:
-            self._read_position(frame, event)
-            self._identity.insert(event, cache, keys, self._feeding())
+    def inserting(self, frame: Frame, event: AttentionEvent, cache: Any, keys: Any) -> Any:
+        if self._identity is None:
+            return keys
+        self._read_position(frame, event)
+        return self._identity.insert(event, cache, keys, self._feeding())
 
     def attending(
         self, frame: Frame, event: AttentionEvent, queries: Any, keys: Any, values: Any, mask: Any
@@ -39,12 +43,59 @@ class AttendWatcher:
             event.seen = self._identity.observe(event, keys, frame.keys_of(event), mask, self._feeding())
         return keys, values, mask
 
+    def entering(self, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A softmax by hand uses its mask where no probe can reach, so it is replaced on the way in.
+
+        Keys are not there yet: `attend` is shown placeholders of the length that a dense cache will return,
+        and keys that it cuts to their newest are cut when the cache returns them. Other caches are left
+        alone.
+        """
+        hidden, cache = frame.args[0], self._cache(frame)
+        if self._attend is None or cache is None:
+            return frame.args, frame.kwargs
+        batch, q = hidden.shape[:2]
+        tag = tag_of(cache)
+        event = event_before(frame, tag, cache, mx.zeros((batch, 1, q, 1)))
+        if tag.kind not in ("dense", "batch") or event.live is None:
+            return frame.args, frame.kwargs
+        event.k = event.k_seen = event.live + q
+        event.manual = True
+        mask = frame.given_mask()
+        event.mask = mask_shape(mask)
+        blank = mx.zeros((batch, 1, event.k, 1), hidden.dtype)
+        queries = mx.zeros((batch, 1, q, 1), hidden.dtype)
+        keys, _, mask, event.fate, event.fallback = self._attend(event, queries, blank, blank, mask)
+        length = keys.shape[2]
+        if isinstance(mask, str):
+            mask = visible_keys(mask, batch, q, length)
+        mask = as_mask(mask, hidden.dtype)
+        frame.applied = (mask, length, event)
+        if "mask" in frame.kwargs:
+            return frame.args, {**frame.kwargs, "mask": mask}
+        return (hidden, mask, *frame.args[2:]), frame.kwargs
+
+    def returned(self, frame: Frame, keys_and_values: Any) -> Any:
+        if frame.applied is None:
+            return keys_and_values
+        length = frame.applied[1]
+        return tuple(newest(array, length) for array in keys_and_values)
+
     def left(self, frame: Frame) -> None:
-        if self._identity is None or frame.attended:
+        """The layer has ended. What its pending updates attended, where the softmax was computed by hand."""
+        if frame.attended:
             return
         for event in frame.pending:
-            keys = frame.keys_of(event)
-            event.seen = self._identity.observe(event, keys, keys, frame.given_mask(), self._feeding())
+            mask, keys = frame.given_mask(), frame.keys_of(event)
+            if frame.applied is not None:
+                mask, length, shown = frame.applied
+                event.fate, event.fallback = shown.fate, shown.fallback
+                keys = newest(keys, length)
+            if self._identity is not None:
+                event.seen = self._identity.observe(event, keys, keys, mask, self._feeding())
+
+    def _cache(self, frame: Frame) -> Any:
+        given = chain(frame.args, frame.kwargs.values())
+        return next((value for value in given if hasattr(value, "update_and_fetch")), None)
 
     def _read_position(self, frame: Frame, event: AttentionEvent) -> None:
         if event.rope is None and isinstance(frame.rope, mx.array):
