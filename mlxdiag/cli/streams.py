@@ -6,6 +6,9 @@ import io
 import os
 import sys
 
+from mlxdiag.errors import UsageError
+from mlxdiag.reports.escape import printable
+
 
 class ReaderGone(Exception):
     """Whoever read standard output has closed it, as `head` does."""
@@ -16,13 +19,17 @@ def put(text: str) -> None:
 
     Raises:
         ReaderGone: the pipe was closed. What was judged stays judged: the exit code is the verdict.
+        UsageError: it cannot be written, as on a full disk.
     """
     try:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()
         raise ReaderGone from None
+    except OSError as error:
+        _silence_stdout()
+        raise UsageError(f"cannot write standard output: {error.strerror}") from None
 
 
 def complain(line: str) -> None:
@@ -35,7 +42,11 @@ def complain(line: str) -> None:
 
 
 def unbreakable_output() -> None:
-    """Let a terminal or a log that is not UTF-8 show escapes where it lacks a letter, rather than fail."""
+    """Show escapes where a log that is not UTF-8 lacks a letter; write nowhere where a stream is closed."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -45,7 +56,7 @@ def flush() -> None:
     """Empty standard output before the interpreter does, which would complain about a closed pipe."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         _silence_stdout()
 
 
@@ -54,11 +65,6 @@ def colour() -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout.isatty()
-
-
-def printable(text: str) -> str:
-    """`text` on one line with every control character shown as an escape, never obeyed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _silence_stdout() -> None:

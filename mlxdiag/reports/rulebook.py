@@ -47,7 +47,7 @@ def page(rule: RuleType) -> str:
         explanation(rule),
     ]
     if rule.absorbs:
-        parts.append(f"Explains: {', '.join(rule.absorbs)} at the same call become part of one headline.")
+        parts.append(explains(rule))
     for title, examples in (("Fires on", rule.fires), ("Does not fire on", rule.quiet)):
         parts += [f"{title}:\n\n{textwrap.indent(source(example), '    ')}" for example in examples]
     return "\n\n".join(parts) + "\n"
@@ -75,6 +75,11 @@ def entries(rules: Sequence[RuleType]) -> list[dict[str, Any]]:
     ]
 
 
+def explains(rule: RuleType) -> str:
+    """What happens when one of the symptoms that it accounts for is found at the same call."""
+    return f"Explains {', '.join(rule.absorbs)}: beside one of these it is told as the cause, not twice."
+
+
 def source(example: str) -> str:
     """An example trace without the indentation of the code it stands in."""
     return textwrap.dedent(example).strip("\n")
@@ -94,9 +99,15 @@ def _book(rules: Sequence[RuleType]) -> Iterator[str]:
 def _chapter(rule: RuleType) -> Iterator[str]:
     yield f"### {rule.code} {rule.name}\n"
     yield f"*{rule.severity}, rests on {rule.rests_on}*\n"
-    yield f"{explanation(rule)}\n"
+    yield f"{_outside_code(explanation(rule))}\n"
     if rule.absorbs:
-        yield f"Explains {', '.join(rule.absorbs)}: at the same call they become part of one headline.\n"
+        yield f"{explains(rule)}\n"
     for title, examples in (("Fires on", rule.fires), ("Does not fire on", rule.quiet)):
         for example in examples:
             yield f"{title}:\n\n```yaml\n{source(example)}\n```\n"
+
+
+def _outside_code(text: str) -> str:
+    """`text` with `<` made harmless, except between backticks where Markdown leaves it alone."""
+    parts = text.split("`")
+    return "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(parts))

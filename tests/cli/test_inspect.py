@@ -72,6 +72,11 @@ def test_annotations_point_at_the_line_of_the_step(trace, capsys):
     assert ran.out.startswith("::error file=t.yaml,line=4,title=MD101 ")
 
 
+def test_a_clean_trace_annotates_nothing(trace, capsys):
+    ran = call(capsys, "inspect", trace(HEALTHY), "--format", "github")
+    assert (ran.code, ran.out) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("options", "code"),
     [

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,14 @@ def test_the_verdict_does_not_depend_on_who_reads_it(trace):
         ran = subprocess.run([SCRIPT, *args], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
         os.close(write)
         assert (ran.returncode, ran.stderr) == (code, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_a_full_disk_is_one_line(trace):
+    with open("/dev/full", "w") as full:
+        ran = start("inspect", trace(HEALTHY), capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert ran.returncode == 2
+    assert ran.stderr == "mlxdiag: error: cannot write standard output: No space left on device\n"
 
 
 def test_a_log_that_is_not_utf8_loses_no_result(trace):
