@@ -22,7 +22,7 @@ from tests.traces.test_reader import LINES, SLIPS
 
 COPY = Path(mlxdiag.traces.__file__).with_name("trace.schema.json")
 SAMPLES = sorted(Path(__file__).parents[2].joinpath("traces").glob("*.yaml"))
-CHECKED_BY_READER = ("is less than the",)
+BETWEEN_FIELDS = "is less than the"
 """What relates two fields is beyond a schema."""
 
 
@@ -50,10 +50,8 @@ def test_sample_traces_are_valid(path: Path) -> None:
     validator().validate(yaml.safe_load(path.read_bytes()))
 
 
-@pytest.mark.parametrize("message", SLIPS)
+@pytest.mark.parametrize("message", [message for message in SLIPS if BETWEEN_FIELDS not in message])
 def test_what_the_reader_refuses_the_schema_refuses(message: str) -> None:
-    if any(part in message for part in CHECKED_BY_READER):
-        pytest.skip("relates two fields")
     document = yaml.safe_load(LINES)
     assert not list(validator().iter_errors(document))
     document["steps"].append(yaml.safe_load(SLIPS[message]))
