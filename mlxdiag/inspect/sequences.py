@@ -237,7 +237,9 @@ class Sequences:
             state.padded = state.pending = True
         else:
             state.position = begin + fed
-            self._book_padding(row, state, width - fed - (row.left_padding or 0))
+            # Left padding is part of the first feed only; later it is history that the row still carries.
+            left = 0 if state.fed else row.left_padding or 0
+            self._book_padding(row, state, width - fed - left)
         state.fed += fed or 0
         if kind == "verify" and begin is not None and fed is not None:
             state.verify = Verify(self._entry.step, begin, begin + fed)
