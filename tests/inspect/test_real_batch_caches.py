@@ -232,7 +232,9 @@ class Batch(RuleBasedStateMachine):
         # A row that is left padding for a whole chunk is legal but warned of; nothing else may be said.
         rows = [row for entry in self.entries for row in entry.rows or ()]
         whole = any(row.tokens == 0 and row.left_padding for row in rows)
-        assert {finding.code for finding in report.findings} == ({"MD504"} if whole else set()), report.findings
+        assert {finding.code for finding in report.findings} == ({"MD504"} if whole else set()), (
+            report.findings
+        )
 
 
 def test_a_healthy_run_of_a_ragged_batch_returns_the_predicted_keys_and_no_finding() -> None:

@@ -18,6 +18,11 @@ class AdoptedLengthMismatch(Rule):
     further on leaves a hole; feeding from the stored length into an empty cache answers without the
     history. A partial hit (60 matched of an entry of 100, 60 restored) and a whole hit that leaves the
     last token to be fed (49 of 50) are right.
+
+    What to do: derive the length from the restored cache itself, and feed from exactly there.
+
+    Seen in: Blaizzy/mlx-vlm#1715; waybarrios/vllm-mlx#296; vllm-project/vllm-metal#139;
+    lablup/mlxcel#1346; maclocal-api#94.
     """
 
     code = "MD205"
@@ -114,6 +119,11 @@ class MergeSizeMismatch(Rule):
     The batch makes room for the length that each cache reports, then copies the keys: one differing
     from the other ends in a broadcast error, or, where a slice of zero length takes the whole array, in
     foreign keys.
+
+    What to do: slice each row's keys by the length that they have, and treat an empty row as empty.
+
+    Seen in: ml-explore/mlx-lm#735, #742, #983, #1116; jundot/omlx#543; Blaizzy/mlx-vlm#1900;
+    vllm-metal#117.
     """
 
     code = "MD210"

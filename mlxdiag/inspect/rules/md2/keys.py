@@ -24,6 +24,11 @@ class ReturnedKeysBreakContract(Rule):
     The contract counts with the cache's own cursor, not with a row's offset: in a batch the two differ
     by the left padding. A fresh rotating cache returns all keys of its first call, even past the
     window; a buffered one may return up to `W + max(slack, q)`.
+
+    What to do: size masks from what the cache returns, and keep `W - 1` prior keys on a continuation.
+
+    Seen in: lablup/mlxcel#405, #679, #1776; ml-explore/mlx-examples#1000, #1093; transformers#37574;
+    Lightning-AI/litgpt#2153; EricLBuehler/mistral.rs#246.
     """
 
     code = "MD201"
@@ -122,6 +127,11 @@ class StaleTailRead(Rule):
     left there: a layer that borrows an earlier layer's keys and takes the buffer instead of the live
     part attends to them, and may quote them. Static caches hand out their whole buffer by design and
     mask its tail.
+
+    What to do: slice the buffer to the offset before anybody reads it; treat a report as a privacy
+    incident.
+
+    Seen in: waybarrios/vllm-mlx#384, #385.
     """
 
     code = "MD211"

@@ -25,6 +25,10 @@ class CacheKindChanged(Rule):
     A ring restored as a plain cache loses its order and its bound, a quantised one restored as plain is
     read as garbage. Batching, extracting and quantising change the class by design, and are not a
     change here.
+
+    What to do: save the class beside the state, and rebuild exactly that class.
+
+    Seen in: raullenchai/Rapid-MLX#1863; jundot/omlx#1943; lmstudio-ai/mlx-engine#310.
     """
 
     code = "MD208"
@@ -105,6 +109,10 @@ class LayersDifferFromConfig(Rule):
     never the cache's class. A key cap that the user asked for bounds every layer, and is not a
     difference; a ring larger than the window is right as long as a mask enforces the window, and only
     noted.
+
+    What to do: build each layer's cache from its own entry in the config's layer types.
+
+    Seen in: ggml-org/llama.cpp#15811; vllm-project/vllm#49795; pytorch/executorch#21635; cascadia#151.
     """
 
     code = "MD212"

@@ -17,6 +17,11 @@ class PadsLeftInCache(Rule):
     2201 after a prompt of 2201, not 2208 because the last chunk was padded from 153 to 160. Otherwise
     every later token sits too far on, and attends to padding. The prompt's length is no measure:
     engines feed all but its last token first.
+
+    What to do: trim the padding off every layer's cache after the last chunk, those that the model owns
+    included.
+
+    Seen in: lablup/mlxcel#1755.
     """
 
     code = "MD206"

@@ -19,6 +19,11 @@ class LayersOutOfStep(Rule):
     (a window holds less); positions may not. Rows that are nothing but padding while a batch waits for
     its finalize have no position: a rotating batch cache has already turned their padding away, a plain
     one has not.
+
+    What to do: look at the last trim, adoption or batch operation before the step; every layer must
+    take part in it.
+
+    Seen in: waybarrios/vllm-mlx#678; lablup/mlxcel#203; transformers#38156.
     """
 
     code = "MD202"
@@ -85,6 +90,12 @@ class PositionMismatch(Rule):
     one, once every trim, rollback, adoption, finalize, merge and extract between is counted. Left
     padding starts below zero, and right padding ends with its finalize or its trim: neither is a
     mismatch.
+
+    What to do: read the offset before the update, not after, and never from a layer that counts
+    differently.
+
+    Seen in: ml-explore/mlx-lm#1097, #1699; waybarrios/vllm-mlx#256; lablup/mlxcel#203;
+    raullenchai/Rapid-MLX#1124.
     """
 
     code = "MD203"

@@ -23,6 +23,11 @@ class TrimNotHonoured(Rule):
     every layer: libraries often report one layer's count for all, and a rotating cache that has wrapped
     cannot give back what it overwrote, whatever it answers. Stale tokens then stay visible. It is
     harmless when the engine sees the refusal and prefills again.
+
+    What to do: ask every layer first (`can_trim_prompt_cache`), and prefill again where one declines.
+
+    Seen in: ml-explore/mlx-swift-lm#383; waybarrios/vllm-mlx#353, #678; raullenchai/Rapid-MLX#1124;
+    ollama#14912.
     """
 
     code = "MD204"
@@ -164,6 +169,11 @@ class RollbackAcrossWindow(Rule):
     displaced, so the rollback does nothing: the answer goes on with rejected tokens in view. Either the
     cache needs slack for the block, or speculation must stand down before the window; standing down is
     legal, and only noted.
+
+    What to do: give the rotating cache slack for a block, or stop drafting once the block would cross
+    the window.
+
+    Seen in: ml-explore/mlx-swift-lm#474; ml-explore/mlx-lm#1423; raullenchai/Rapid-MLX#3605.
     """
 
     code = "MD209"

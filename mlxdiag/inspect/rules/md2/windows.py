@@ -17,6 +17,10 @@ class EvictedInsideWindow(Rule):
     position of p's block; the width of the buffer says nothing, it is allocated in steps. Front trims
     on full layers are the user's own key cap, and are not judged here. Off by one is a warning:
     conventions of the window differ.
+
+    What to do: evict by valid length and by the oldest query that is still to come.
+
+    Seen in: Blaizzy/mlx-vlm#2031; ml-explore/mlx-lm#1673; sgl-project/sglang#8649, #34870.
     """
 
     code = "MD207"

@@ -17,6 +17,10 @@ class OnsetAtEdge(Rule):
     The first bad token falls on the position where the window fills, on a chunk's edge, where another
     sequence joined, or right after a cache hit. No fault by itself, but it makes the other findings
     more likely.
+
+    What to do: read it with the finding at the same token.
+
+    Seen in: lablup/mlxcel#678; vllm#2064; llama.cpp#12357.
     """
 
     code = "MD607"
@@ -94,6 +98,10 @@ class OnlyUnderConcurrency(Rule):
     good.
 
     That points at what rows share: padding, per-row metadata, merges, an idle row that is sampled.
+
+    What to do: send the same requests one at a time, then two.
+
+    Seen in: Blaizzy/mlx-vlm#1668; ml-explore/mlx-lm#965; vllm#15933; maclocal-api#140.
     """
 
     code = "MD612"

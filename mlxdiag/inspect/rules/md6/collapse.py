@@ -45,6 +45,12 @@ class ReservedCollapse(TokenRule):
     control are not counted: some fine-tunes give `<unusedN>` slots a role, so go by the checkpoint,
     never by the name. One slot at the start of a thought and another at its end, far apart, are markers
     and no collapse.
+
+    What to do: look for the structural finding named as its cause; without one, compare dtype, weights
+    and template.
+
+    Seen in: lablup/mlxcel#885; lmstudio-bug-tracker#520; llama.cpp#12433; ollama#17459;
+    google-deepmind/gemma#622.
     """
 
     code = "MD601"
@@ -93,6 +99,10 @@ class PadRun(TokenRule):
 
     The classic end of a prefill whose early queries saw no key: NaN, then id 0. Batch runners also emit
     pads for a row that has finished, and many tokenizers use one id for pad and EOS; neither counts.
+
+    What to do: look for queries without keys in the prefill (MD107, MD301), then for overflow in fp16.
+
+    Seen in: lablup/mlxcel#401, #413, #678; Blaizzy/mlx-vlm#250; llama.cpp#8542; vllm#39392.
     """
 
     code = "MD602"
@@ -147,6 +157,11 @@ class ZeroArgmaxRun(TokenRule):
     is `!`. From the first token on, the fault is in the prefill; from the second, in the decode; later,
     something spoiled the state on the way. NaN is only said where it was seen: a hidden state of zeros
     gives id 0 too. Exclamation marks that other text follows are text.
+
+    What to do: ask for log-probabilities: null or NaN settles it.
+
+    Seen in: ml-explore/mlx-lm#113; vllm#13035, #29539, #44850; jundot/omlx#2255, #3777;
+    paiml/aprender#2753.
     """
 
     code = "MD603"
@@ -187,6 +202,10 @@ class ControlFlood(TokenRule):
 
     Control tokens of chat and tool formats are frequent and legal, with text between them; a flood of
     one is not.
+
+    What to do: check the template and the stop ids, then the prefill.
+
+    Seen in: ollama#8786; llama.cpp#12433.
     """
 
     code = "MD606"

@@ -16,6 +16,10 @@ class EosNotInStopSet(TokenRule):
 
     Either an EOS id of the generation config is missing from the ids that the engine stops at, or a
     degenerate answer ran on to the length limit.
+
+    What to do: give the engine every id of `eos_token_id` in generation_config.json.
+
+    Seen in: waybarrios/vllm-mlx#256.
     """
 
     code = "MD609"
@@ -52,6 +56,10 @@ class EmptyAfterHit(TokenRule):
     """An answer without a token, after its prompt went on from a stored prefix.
 
     The same prompt without the hit is the test: the usual cause is a prefix restored to another length.
+
+    What to do: run the prompt cold; if the answer is there, look at the adopted length (MD205).
+
+    Seen in: Blaizzy/mlx-vlm#1668; claude-code-local#46.
     """
 
     code = "MD611"

@@ -21,6 +21,11 @@ class ShortCycle(TokenRule):
     Exact and adjacent: at least four copies and 48 tokens of one primitive period, at the very end.
     Some loops are what was asked for (a dot leader, a grid of zeros, base64, one emoji of three byte
     tokens again and again), and some come from the weights alone, so this is a warning.
+
+    What to do: run the same prompt in one pass: weights-level loops repeat there, structural ones do
+    not.
+
+    Seen in: lablup/mlxcel#432; Blaizzy/mlx-vlm#1083; jundot/omlx#567; vllm#39827.
     """
 
     code = "MD604"
@@ -45,6 +50,10 @@ class LongCycle(TokenRule):
     """The answer ends in a loop of 21 to 1024 tokens, three times over.
 
     The period is the primitive one: thirty copies of four tokens are a short loop, never a long one of 24.
+
+    What to do: compare with the prompt: rehearsed text and tables repeat legally.
+
+    Seen in: waybarrios/vllm-mlx#723; llama.cpp#26039.
     """
 
     code = "MD605"
@@ -63,7 +72,12 @@ class LongCycle(TokenRule):
 
 
 class EngineLoopGuard(TokenRule):
-    """The engine's own repetition limit cut the answer."""
+    """The engine's own repetition limit cut the answer.
+
+    What to do: nothing by itself; read the findings beside it.
+
+    Seen in: lablup/mlxcel#433; ollama#14523.
+    """
 
     code = "MD608"
     name = "engine-loop-guard"

@@ -30,6 +30,11 @@ class AcceptanceCollapse(Rule):
     many drafts gained before. After the window, that is the mark of a cache that did not roll back;
     code and prose differ too, so it is a warning. Rounds without a draft do not count: speculation that
     stands down is legal.
+
+    What to do: compare the offset with the window at the round where it fell, then look at MD204 and
+    MD209.
+
+    Seen in: llama.cpp#23544; sglang#36537.
     """
 
     code = "MD610"
