@@ -31,7 +31,7 @@ from mlxdiag.models.mlx.probe_calls import (
 from mlxdiag.models.mlx.probe_entries import to_attention
 from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
 from mlxdiag.models.mlx.probe_frame import Frame, Local
-from mlxdiag.models.mlx.probe_operations import Operations
+from mlxdiag.models.mlx.probe_operations import Operations, event_of
 from mlxdiag.models.mlx.probe_patches import Patches
 from mlxdiag.models.mlx.probe_tags import Tag, kind_of
 from mlxdiag.models.mlx.probe_watcher import AttendWatcher
@@ -153,8 +153,10 @@ class Probe:
         if "merge" in own and kind_of(cls) in ("batch", "batch_rotating", "recurrent"):
             add(cls, "merge", operations.merge)
 
-    def _copied(self, tag: Tag, parent: int) -> None:
-        self.sink(CacheEvent("copy", tag.uid, tag.name, tag.kind, index=tag.index, parents=[parent]))
+    def _copied(self, cache: Any, tag: Tag, parent: int) -> None:
+        event = event_of("copy", tag, cache)
+        event.after, event.parents = event.before, [parent]
+        self.sink(event)
 
     def _layer_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, layers, watcher, manual = self._local, self._layers, self._watcher, self._manual

@@ -10,10 +10,9 @@ from typing import Any, Protocol
 from mlxdiag.models.mlx import probe_rows
 from mlxdiag.models.mlx.probe_events import AttentionEvent
 from mlxdiag.models.mlx.probe_frame import SEQUENCES, Frame, Local
-from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, Tag, tag_of
+from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, OnCopy, Tag, tag_of
 
 Wrapper = Callable[..., Any]
-OnCopy = Callable[[Tag, int], None]
 
 
 class Watcher(Protocol):
@@ -82,9 +81,9 @@ def batch_update_wrapper(
 
 def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEvent:
     """The state of a cache before it is given `keys` [B, H, L, D]."""
-    if tag.index is None:
-        tag.index = frame.index_of(cache)
-        tag.layer = frame.layer
+    if not tag.placed:
+        tag.placed = True
+        tag.index, tag.layer = frame.index_of(cache), frame.layer
     offset, cursor, live_start, live, buffer = tag.read(cache, tag)
     rope = frame.rope
     return AttentionEvent(

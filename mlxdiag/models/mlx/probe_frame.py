@@ -28,6 +28,7 @@ class Frame:
         "busy",
         "caches",
         "failed",
+        "known",
         "kwargs",
         "layer",
         "pending",
@@ -44,6 +45,8 @@ class Frame:
         self.kwargs: dict[str, Any] = {}
         self.rope: Any = None
         """Position given to the last RoPE call of this layer: an int, or an array that nobody reads here."""
+        self.known: tuple[Any, Offset] = (None, None)
+        """The last position array that was recognised as a cache's own, and its value."""
         self.pending: list[AttentionEvent] = []
         self.attended = False
         self.busy = False
@@ -136,14 +139,17 @@ class Frame:
         rope = self.rope
         if rope is None or isinstance(rope, int):
             return rope
-        return tag.offsets if tag is not None and rope is cache.offset else None
+        if tag is not None and rope is cache.offset:
+            self.known = (rope, tag.offsets)
+        # Some models take the position once, from their first cache, for all layers.
+        return self.known[1] if rope is self.known[0] else None
 
-    def index_of(self, cache: Any) -> int:
-        """Place of a cache, or of the compound that holds it, in the list given to the model; else -1."""
+    def index_of(self, cache: Any) -> int | None:
+        """Place of a cache, or of the compound that holds it, in the list given to the model."""
         for index, entry in enumerate(self.caches or ()):
             if entry is cache or any(member is cache for member in getattr(entry, "caches", ())):
                 return index
-        return -1
+        return None
 
 
 class Local(threading.local):

@@ -7,10 +7,9 @@ from typing import Any
 
 from mlxdiag.models.mlx import probe_rows
 from mlxdiag.models.mlx.probe_events import CacheEvent
-from mlxdiag.models.mlx.probe_tags import Tag, tag_of
+from mlxdiag.models.mlx.probe_tags import OnCopy, Tag, tag_of
 
 Emit = Callable[[CacheEvent], None]
-OnCopy = Callable[[Tag, int], None]
 Wrapper = Callable[..., Any]
 
 
@@ -21,7 +20,7 @@ def event_of(op: str, tag: Tag, cache: Any) -> CacheEvent:
         tag.uid,
         tag.name,
         tag.kind,
-        index=tag.index if tag.index != -1 else None,
+        index=tag.index,
         layer=tag.layer,
         before=tag.offset_of(cache),
         kv_bits=tag.kv_bits,
@@ -173,7 +172,7 @@ class Operations:
     def _inherit(self, event: CacheEvent, tag: Tag, child: Any) -> None:
         """The child is another cache of the same layer; the event is told under its uid."""
         heir = tag_of(child, self.on_copy)
-        heir.index, heir.layer = tag.index, tag.layer
+        heir.index, heir.layer, heir.placed = tag.index, tag.layer, tag.placed
         event.uid, event.name, event.kind, event.kv_bits = heir.uid, heir.name, heir.kind, heir.kv_bits
         event.after = heir.offset_of(child)
         self.emit(event)
@@ -187,7 +186,8 @@ class Operations:
             parents = [tag_of(c, self.on_copy) for c in caches]
             batch = original(cls, caches)
             tag = tag_of(batch, self.on_copy)
-            tag.index, tag.layer = parents[0].index, parents[0].layer
+            first = parents[0]
+            tag.index, tag.layer, tag.placed = first.index, first.layer, first.placed
             event = event_of("merge", tag, batch)
             event.before = None
             event.parents = [p.uid for p in parents]

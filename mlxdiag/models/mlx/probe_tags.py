@@ -50,6 +50,7 @@ class Tag:
         "lengths",
         "name",
         "offsets",
+        "placed",
         "read",
         "right",
         "slack",
@@ -72,6 +73,8 @@ class Tag:
         self.kv_bits: int | None = getattr(cache, "bits", None)
         self.index: int | None = None
         self.layer: int | None = None
+        self.placed = False
+        """Whether `index` and `layer` have been looked for."""
         self.offsets: list[int] | None = None
         self.left: list[int] | None = None
         self.right: list[int] | None = None
@@ -84,12 +87,16 @@ class Tag:
         return self.read(cache, self)[0]
 
 
+OnCopy = Callable[[Any, Tag, int], None]
+"""Told of a copied cache, its tag, and the uid of the original."""
+
+
 def kind_of(cls: type) -> str:
     """The cache kind of a class or of its nearest known ancestor; "unknown" for a foreign one."""
     return next((KINDS[c.__name__] for c in cls.__mro__ if c.__name__ in KINDS), "unknown")
 
 
-def tag_of(cache: Any, on_copy: Callable[[Tag, int], None] | None = None) -> Tag:
+def tag_of(cache: Any, on_copy: OnCopy | None = None) -> Tag:
     """The cache's tag, made on first sight. A deep copy gets one of its own, announced with its parent's
     uid.
     """
@@ -98,10 +105,10 @@ def tag_of(cache: Any, on_copy: Callable[[Tag, int], None] | None = None) -> Tag
         return tag
     fresh = Tag(cache)
     if tag is not None:
-        for name in ("offsets", "left", "right", "lengths", "index", "layer"):
+        for name in ("offsets", "left", "right", "lengths", "index", "layer", "placed"):
             setattr(fresh, name, getattr(tag, name))
         if on_copy is not None:
-            on_copy(fresh, tag.uid)
+            on_copy(cache, fresh, tag.uid)
     cache.__dict__[ATTRIBUTE] = fresh
     return fresh
 
