@@ -1,7 +1,7 @@
 """One question asked of every entry: is each of its calls so plainly right that no rule need look?
 
 The answer may be a needless "no", never a wrong "yes": a property test runs the rules with and without it.
-Most of a long trace is decode steps, so this is where reading time goes; hence the flat code.
+Most of a long trace is decode steps, so this is where the time of an inspection goes; hence the flat code.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from mlxdiag.inspect.run import Run
     from mlxdiag.traces.types import Attention, Entry, Row
 
-Bound = int | None
-_UNFIT = -1
-"""A layer whose calls always go to the rules."""
+Form = tuple[str | None, int | None, int | None, int, int]
+"""Cache, window and keep that a family's calls recorded so far, then the attention's window and the cache's
+bound: 0 for none, and a negative window for families that always go to the rules."""
 
+_UNFIT = -1
 _DENSE = ("dense", "batch")
 _RING = ("rotating", "batch_rotating")
+_FAMILIES = 1024
 
 
 class Healthy:
-    """Remembers, for the families of one run, which formula their calls must meet."""
+    """Remembers, for the families of the present model, which formula their calls must meet."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.forms: dict[tuple[object, ...], tuple[int, int]] = {}
-        """(family, cache, window, keep) -> (window of the attention or 0, bound of the ring or 0)."""
+        self.forms: dict[str | None, Form] = {}
 
     def forget(self) -> None:
         """The model changed; families may mean something else now."""
@@ -38,44 +39,47 @@ class Healthy:
 
     def entry(self, entry: Entry) -> bool:
         """Whether nothing of the entry can interest a rule of a call, a batch, the numbers or the run."""
+        rows, calls = entry.rows, entry.attention
         if (
-            entry.error is not None
+            not rows
+            or not calls
+            or entry.error is not None
             or entry.output is not None
             or entry.mask is not None
             or entry.refused is not None
             or entry.dropped is not None
         ):
             return False
-        rows = entry.rows
-        calls = entry.attention
-        if rows is None or calls is None:
-            return False
-        offset = calls[0].offset if calls else None
-        if offset is None:
-            return False
+        offset = calls[0].offset
         batch = len(rows)
-        if offset.__class__ is list and len(offset) != batch:
+        ragged = offset.__class__ is list
+        if offset is None or (ragged and len(offset) != batch):  # type: ignore[arg-type]
             return False
         padded = False
         for index, row in enumerate(rows):
             if row.left_padding is not None:
                 padded = True
-            held = offset if offset.__class__ is int else offset[index]  # type: ignore[index]
-            if (row.offset is not None and row.offset != held) or not _plain(row):
+            held = row.offset
+            if held is not None and held != (offset[index] if ragged else offset):  # type: ignore[index]
                 return False
-        return all(self._call(call, offset, batch, padded) for call in calls)
+            if not _plain(row):
+                return False
+        for call in calls:
+            if call.offset != offset or not self._call(call, batch, padded, ragged):
+                return False
+        return True
 
-    def _call(self, a: Attention, offset: int | list[int], batch: int, padded: bool) -> bool:
-        form = self.forms.get((a.family, a.cache, a.window, a.keep)) or self._form(a)
-        window, bound = form
-        q = a.q
-        k = a.k
+    def _call(self, a: Attention, batch: int, padded: bool, ragged: bool) -> bool:
+        form = self.forms.get(a.family) or self._form(a)
+        cache, recorded, keep, window, bound = form
+        q, k = a.q, a.k
+        if a.cache != cache or a.window != recorded or a.keep != keep:
+            self._form(a)
+            return False
         if (
             window < 0
             or q is None
             or k.__class__ is not int
-            or a.offset != offset
-            or (a.rope is not None and a.rope != offset)
             or a.live_start
             or a.fate is not None
             or a.fallback is not None
@@ -94,24 +98,19 @@ class Healthy:
             or a.foreign is not None
         ):
             return False
-        cursor = a.cursor
+        cursor, rope = a.cursor, a.rope
         if cursor is None:
-            if offset.__class__ is not int or padded:
+            if ragged or padded:
                 return False
-            cursor = offset
-        elif cursor != offset and (batch == 1 or offset.__class__ is int):
+            cursor = a.offset  # type: ignore[assignment]
+        elif not ragged and cursor != a.offset:
             return False
-        if cursor < 0 or q < 1 or (padded and q > 1):
+        if cursor < 0 or q < 1 or (padded and q > 1) or (rope is not None and rope != a.offset):  # type: ignore[operator]
             return False
-        if bound:
-            expected = min(cursor + 1, bound) if q == 1 else min(cursor, bound - 1) + q
-            if a.live is not None and a.live < min(cursor, bound - 1):
-                return False
-        else:
-            expected = cursor + q
-            if a.live is not None and a.live != cursor:
-                return False
-        if k != expected or (a.buffer is not None and a.buffer < k):
+        held = cursor if not bound or cursor < bound else bound - 1  # type: ignore[operator]
+        if k != held + q or (a.live is not None and a.live != cursor and (not bound or a.live < held)):  # type: ignore[operator]
+            return False
+        if a.buffer is not None and a.buffer < k:
             return False
         mask = a.mask
         if mask is None or mask.__class__ is str:
@@ -120,11 +119,11 @@ class Healthy:
             return not padded
         return _fits(mask, q, k, batch, padded)  # type: ignore[arg-type]
 
-    def _form(self, a: Attention) -> tuple[int, int]:
-        facts = self.run.facts(a.family)
-        form = _form(a, facts, self.run.scheduler.max_kv)
-        if len(self.forms) < 1024:
-            self.forms[(a.family, a.cache, a.window, a.keep)] = form
+    def _form(self, a: Attention) -> Form:
+        window, bound = _form(a, self.run.facts(a.family), self.run.scheduler.max_kv)
+        form = (a.cache, a.window, a.keep, window, bound)
+        if len(self.forms) < _FAMILIES:
+            self.forms[a.family] = form
         return form
 
 
@@ -145,16 +144,15 @@ def _form(a: Attention, facts: Facts, cap: int | None) -> tuple[int, int]:
 
 def _plain(row: Row) -> bool:
     """A row that was fed and emitted as any: nothing for the rules of batches and numbers."""
-    tokens = row.tokens
-    if tokens is None or tokens < 1:
-        return False
-    logprob = row.logprob
+    tokens, logprob, emitted = row.tokens, row.logprob, row.emitted
     return (
-        (row.padded is None or row.padded == tokens)
+        tokens is not None
+        and tokens > 0
+        and (row.padded is None or row.padded == tokens)
         and row.scheduled != 0
         and (logprob is UNSET or logprob.__class__ is float)
-        and (row.classes is None or len(row.classes) == row.emitted)
-        and (row.ids is None or len(row.ids) == row.emitted)
+        and (row.classes is None or len(row.classes) == emitted)
+        and (row.ids is None or len(row.ids) == emitted)
     )
 
 

@@ -16,6 +16,7 @@ from mlxdiag.inspect.ledger import Ledger
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.rules import RULES
 from mlxdiag.inspect.run import Run
+from mlxdiag.inspect.tracks import Tracks
 from mlxdiag.traces.types import Entry, Header, Trace
 
 
@@ -51,7 +52,11 @@ class Inspector:
         rules = chosen(select, ignore)
         self.run = Run(header)
         self._healthy = Healthy(self.run)
+        self._tracks = Tracks(self.run.sequences)
+        self._model: str | None = None
         self._quick = quick
+        self._steady = self._passed = 0
+        """Steps in steady decode, and calls found healthy: added to the summary at the end."""
         self._summary = Summary()
         self._ledger = Ledger(source)
         self._explains: Explains = {rule.code: frozenset(rule.absorbs) for rule in rules if rule.absorbs}
@@ -65,20 +70,27 @@ class Inspector:
     def feed(self, entry: Entry) -> list[Finding]:
         """Judge one entry. Returns the findings not seen before, for a reader that follows a growing file."""
         run = self.run
-        undisturbed = run.enter(entry)
-        calls = entry.attention
-        phase = entry.phase
-        if phase == "model":
-            self._healthy.forget()
-        elif phase != "end":
-            self._summary.steps += 1
-        if self._quick and _follows(run.before, entry.step) and self._healthy.entry(entry):
-            count = len(calls)  # type: ignore[arg-type]
-            self._summary.calls += count
-            self._summary.judged += count
-            if undisturbed:
+        healthy = False
+        if self._quick:
+            if entry.model is not None and entry.model != self._model:
+                self._switch(entry)
+            healthy = run.follows(entry) and self._healthy.entry(entry)
+            if healthy and entry.phase == "decode" and self._tracks.decode(entry):
+                run.skip(entry)
+                self._steady += 1
+                self._passed += len(entry.attention)  # type: ignore[arg-type]
                 return _NONE
-            return self._judge(entry, calls=())
+            self._tracks.leave(entry, forward=healthy or run.is_forward(entry))
+        undisturbed = run.enter(entry)
+        if entry.phase == "model":
+            self._model = None
+            self._healthy.forget()
+        elif entry.phase != "end":
+            self._summary.steps += 1
+        if healthy:
+            self._passed += len(entry.attention)  # type: ignore[arg-type]
+            return _NONE if undisturbed else self._judge(entry, calls=())
+        calls = entry.attention
         if not calls and _holds_evidence(entry):
             self._summary.other += 1
         built = [build(entry, index, run) for index in range(len(calls))] if calls else []
@@ -86,15 +98,25 @@ class Inspector:
 
     def close(self, truncated: bool = False) -> Report:
         """The report. `truncated`: the file was cut off, so its last line is missing."""
+        self._tracks.flush()
         self.run.truncated = self._summary.truncated = truncated
         self._ledger.add_all(fold(list(self._ending()), self._explains))
         summary = self._summary
+        summary.steps += self._steady
+        summary.calls += self._passed
+        summary.judged += self._passed
         findings = settle(self._ledger.findings(), summary.judged)
         summary.errors = sum(1 for one in findings if one.severity == "error")
         summary.warnings = sum(1 for one in findings if one.severity == "warning")
         summary.infos = len(findings) - summary.errors - summary.warnings
         summary.notes = self._ledger.notes()
         return Report(source=self._ledger.source, findings=findings, summary=summary)
+
+    def _switch(self, entry: Entry) -> None:
+        """Another model's turn: its families are its own."""
+        self._model = entry.model
+        self.run.switch(entry)
+        self._healthy.forget()
 
     def _judge(self, entry: Entry, calls: Sequence[Call]) -> list[Finding]:
         run = self.run
@@ -166,10 +188,6 @@ def _holds_evidence(entry: Entry) -> bool:
         or row.offset is not None
         for row in entry.rows or ()
     )
-
-
-def _follows(before: int | None, step: int | None) -> bool:
-    return before is None or step is None or before <= step <= before + 1
 
 
 def _as_entry(header: Header) -> Entry:

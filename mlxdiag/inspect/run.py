@@ -49,12 +49,28 @@ class Run:
             self.ended = True
             return False
         if entry.model is not None:
-            self.model = self.models.get(entry.model, self.model)
+            self.switch(entry)
         self.before = self.step
         if entry.step is not None:
             self.step = entry.step
         self.last = entry
         return bool(self.sequences.feed(entry))
+
+    def switch(self, entry: Entry) -> None:
+        """Make the model that the entry names the present one; an unknown name changes nothing."""
+        self.model = self.models.get(entry.model, self.model)
+
+    def follows(self, entry: Entry) -> bool:
+        """Whether the entry's step is this one or the next; true where steps are not numbered."""
+        before, step = self.step, entry.step
+        return before is None or step is None or before <= step <= before + 1
+
+    def skip(self, entry: Entry) -> None:
+        """Move on past an entry that was judged healthy and counted elsewhere."""
+        self.before = self.step
+        if entry.step is not None:
+            self.step = entry.step
+        self.last = entry
 
     def facts(self, family: str | None) -> Facts:
         """The config's word on a family of the present model."""

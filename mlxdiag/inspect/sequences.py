@@ -157,6 +157,29 @@ class Sequences:
                 quiet = state.settled and seen == state.position and row.drafted is None
         return quiet and _agree(calls)
 
+    def steady(self, key: Key) -> int | None:
+        """Position of a sequence that decodes plain text with nothing outstanding; None for any other.
+
+        Its next plain decode need not be read (`feed`), only counted (`advance`).
+        """
+        self._book()
+        state = self._known.get(key)
+        if state is None or not state.settled or state.other is not None or not self.streams.steady(key):
+            return None
+        return state.position
+
+    def advance(self, key: Key, steps: int, tokens: int, ids: list[int] | None) -> None:
+        """Count plain decodes of one token each, which emitted `tokens` tokens of plain text."""
+        state = self._known.get(key)
+        if state is None or state.position is None:
+            return
+        state.position += steps
+        state.fed += steps
+        if len(self._known) > 1:
+            self._known.move_to_end(key)
+        if tokens:
+            self.streams.advance(key, tokens, ids)
+
     def unconfirmed(self) -> list[Sequence]:
         """At the end of the trace: sequences whose last event no forward followed."""
         self._book()

@@ -151,6 +151,18 @@ class Stream:
         elif letter == "c":
             yield from self._control(index, ident)
 
+    def extend(self, tokens: int, ids: list[int] | None) -> None:
+        """Take a run of plain text tokens that follows plain text: the same as a `push` of each."""
+        self.count += tokens
+        self.spoken += tokens
+        self.after_eos = False
+        if ids is None:
+            self.tail = array("q")
+        else:
+            self.tail.extend(ids)
+            if len(self.tail) > 2 * TAIL:
+                del self.tail[:-TAIL]
+
     def _remember(self, ident: int | None) -> None:
         for held in (*self.filler, ident):
             if held is None:
@@ -231,6 +243,20 @@ class Streams:
                 self._emit(stream, entry, position, row)
             if row.finish is not None:
                 self._finish(key, stream, entry.step, row.finish)
+
+    def steady(self, key: Key) -> bool:
+        """Whether the stream is in plain text, so that a further text token crosses no threshold."""
+        stream = self._open.get(key)
+        return stream is not None and stream.counted and not (stream.trailing or stream.zero_run)
+
+    def advance(self, key: Key, tokens: int, ids: list[int] | None) -> None:
+        """Take a run of plain text tokens at once. The stream must be `steady`."""
+        stream = self._open.get(key)
+        if stream is None:
+            return
+        if len(self._open) > 1:
+            self._open.move_to_end(key)
+        stream.extend(tokens, ids)
 
     def ending(self) -> list[Fact]:
         """At the end of the trace: what the answers that were still open show. Asked again, the same."""
