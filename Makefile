@@ -13,7 +13,7 @@ ARGS ?=
 # On a CPU the tiny models of the tests spend longer compiling kernels than running them.
 export MLX_DISABLE_COMPILE ?= 1
 
-.PHONY: replay test bench lint clean
+.PHONY: replay test bench lint docs clean
 .DEFAULT_GOAL := test
 
 replay: $(READY)
@@ -29,6 +29,9 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/mlxdiag rule --format markdown -o docs/rules.md --force
 
 clean:
 	rm -rf $(VENV)

@@ -1,6 +1,6 @@
 """How long the program takes to say anything, against the bare import of its argument parser.
 
-Processor time, of which these processes use one core at most: the clock on the wall would time neighbours too.
+Processor time, of which these processes use one core: a clock on the wall would time the neighbours too.
 """
 
 from __future__ import annotations

@@ -43,5 +43,5 @@ def test_json_is_plain_data(capsys):
 
 
 def test_the_printed_book_is_the_shipped_one():
-    """After changing a rule: mlxdiag rule --format markdown -o docs/rules.md --force."""
+    """After changing a rule: make docs."""
     assert BOOK.read_text(encoding="utf-8") == rulebook.book(sorted(RULES, key=lambda rule: rule.code))
