@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mlxdiag.models.mlx import probe_rows
 from mlxdiag.models.mlx.probe_events import CacheEvent
-from mlxdiag.models.mlx.probe_tags import OnCopy, Tag, tag_of
+from mlxdiag.models.mlx.probe_tags import OnCopy, Tag, kind_of, tag_of
 
 Emit = Callable[[CacheEvent], None]
 Wrapper = Callable[..., Any]
@@ -46,41 +47,41 @@ class Operations:
             "to_quantized": self.to_quantized,
         }
 
-    def _around(self, event: CacheEvent, tag: Tag, cache: Any, call: Callable[[], Any]) -> Any:
-        """Run the operation; the event is delivered whether it raises or not."""
+    @contextmanager
+    def _telling(self, event: CacheEvent, tag: Tag, cache: Any) -> Iterator[CacheEvent]:
+        """Deliver the event when the operation is over, with its error if it raised one."""
         try:
-            result = call()
+            yield event
         except BaseException as error:
             event.error = f"{type(error).__name__}: {error}"
             raise
         finally:
-            event.after = tag.offset_of(cache)
-            if event.op not in ("trim", "trim_front") or event.error is not None:
-                self.emit(event)
-        return result
+            if event.after is None and cache is not None:
+                event.after = tag.offset_of(cache)
+            self.emit(event)
+
+    def _begin(self, op: str, cache: Any) -> tuple[Tag, CacheEvent]:
+        tag = tag_of(cache, self.on_copy)
+        return tag, event_of(op, tag, cache)
 
     def trim(self, original: Wrapper) -> Wrapper:
         def trim(cache: Any, n: int) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("trim", tag, cache)
-            event.asked = n
-            done = self._around(event, tag, cache, lambda: original(cache, n))
-            if tag.batched and isinstance(done, int):
-                probe_rows.trimmed(tag, done)
-            event.done = done
-            event.after = tag.offset_of(cache)
-            self.emit(event)
-            return done
+            tag, event = self._begin("trim", cache)
+            with self._telling(event, tag, cache):
+                event.asked = n
+                event.done = original(cache, n)
+                if tag.batched:
+                    probe_rows.trimmed(tag, event.done)
+            return event.done
 
         return trim
 
     def trim_front(self, original: Wrapper) -> Wrapper:
         def trim_front_keep_sink(cache: Any, n: int, sinks: int) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("trim_front", tag, cache)
-            event.asked = n
-            event.done = self._around(event, tag, cache, lambda: original(cache, n, sinks))
-            self.emit(event)
+            tag, event = self._begin("trim_front", cache)
+            with self._telling(event, tag, cache):
+                event.asked = n
+                event.done = original(cache, n, sinks)
             return event.done
 
         return trim_front_keep_sink
@@ -93,78 +94,78 @@ class Operations:
             result = original(cache)
             dropped = cache.start_position - before
             if dropped:
-                event = event_of("trim_front", tag_of(cache, self.on_copy), cache)
-                event.asked = event.done = dropped
-                event.after = cache.offset
-                self.emit(event)
+                tag, event = self._begin("trim_front", cache)
+                with self._telling(event, tag, cache):
+                    event.asked = event.done = dropped
             return result
 
         return maybe_trim_front
 
     def prepare(self, original: Wrapper) -> Wrapper:
         def prepare(cache: Any, **kwargs: Any) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("prepare", tag, cache)
-            known = (kwargs.get("left_padding"), kwargs.get("lengths"), kwargs.get("right_padding"))
-            result = self._around(event, tag, cache, lambda: original(cache, **kwargs))
-            if tag.batched:
-                probe_rows.prepared(tag, *known)
+            tag, event = self._begin("prepare", cache)
+            with self._telling(event, tag, cache):
+                result = original(cache, **kwargs)
+                if tag.batched:
+                    names = ("left_padding", "lengths", "right_padding")
+                    probe_rows.prepared(tag, *(kwargs.get(name) for name in names))
             return result
 
         return prepare
 
     def finalize(self, original: Wrapper) -> Wrapper:
         def finalize(cache: Any) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("finalize", tag, cache)
-            if tag.batched:
-                probe_rows.finalized(tag, cache)
-            return self._around(event, tag, cache, lambda: original(cache))
+            tag, event = self._begin("finalize", cache)
+            with self._telling(event, tag, cache):
+                if tag.batched:
+                    probe_rows.finalized(tag, cache)
+                return original(cache)
 
         return finalize
 
     def filter(self, original: Wrapper) -> Wrapper:
         def filter_rows(cache: Any, batch_indices: Any) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("filter", tag, cache)
-            event.rows = probe_rows.ints(batch_indices)
-            if tag.batched:
-                probe_rows.filtered(tag, batch_indices)
-            return self._around(event, tag, cache, lambda: original(cache, batch_indices))
+            tag, event = self._begin("filter", cache)
+            with self._telling(event, tag, cache):
+                event.rows = probe_rows.ints(batch_indices)
+                if tag.batched:
+                    probe_rows.filtered(tag, batch_indices)
+                return original(cache, batch_indices)
 
         return filter_rows
 
     def extend(self, original: Wrapper) -> Wrapper:
         def extend(cache: Any, other: Any) -> Any:
-            tag, more = tag_of(cache, self.on_copy), tag_of(other, self.on_copy)
-            event = event_of("extend", tag, cache)
-            event.parents = [tag.uid, more.uid]
-            if tag.batched:
-                probe_rows.extended(tag, more, probe_rows.shifts(cache, other))
-            return self._around(event, tag, cache, lambda: original(cache, other))
+            more = tag_of(other, self.on_copy)
+            tag, event = self._begin("extend", cache)
+            with self._telling(event, tag, cache):
+                event.parents = [tag.uid, more.uid]
+                if tag.batched:
+                    probe_rows.extended(tag, more, probe_rows.shifts(cache, other))
+                return original(cache, other)
 
         return extend
 
     def extract(self, original: Wrapper) -> Wrapper:
         def extract(cache: Any, idx: int) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("extract", tag, cache)
-            event.parents, event.rows = [tag.uid], [idx]
-            single = original(cache, idx)
-            self._inherit(event, tag, single)
+            tag, event = self._begin("extract", cache)
+            with self._telling(event, tag, cache):
+                event.parents, event.rows = [tag.uid], [idx]
+                single = original(cache, idx)
+                self._inherit(event, tag, single)
             return single
 
         return extract
 
     def to_quantized(self, original: Wrapper) -> Wrapper:
         def to_quantized(cache: Any, *args: Any, **kwargs: Any) -> Any:
-            tag = tag_of(cache, self.on_copy)
-            event = event_of("to_quantized", tag, cache)
-            event.parents = [tag.uid]
-            quantized = original(cache, *args, **kwargs)
-            if self.on_quantized is not None:
-                self.on_quantized(tag, cache, quantized)
-            self._inherit(event, tag, quantized)
+            tag, event = self._begin("to_quantized", cache)
+            with self._telling(event, tag, cache):
+                event.parents = [tag.uid]
+                quantized = original(cache, *args, **kwargs)
+                if self.on_quantized is not None:
+                    self.on_quantized(tag, cache, quantized)
+                self._inherit(event, tag, quantized)
             return quantized
 
         return to_quantized
@@ -175,7 +176,6 @@ class Operations:
         heir.index, heir.layer, heir.placed = tag.index, tag.layer, tag.placed
         event.uid, event.name, event.kind, event.kv_bits = heir.uid, heir.name, heir.kind, heir.kv_bits
         event.after = heir.offset_of(child)
-        self.emit(event)
 
     def merge(self, original: Wrapper) -> Wrapper:
         """For the class method of a batch cache; gets the function, returns one that a class method can
@@ -184,19 +184,18 @@ class Operations:
 
         def merge(cls: type, caches: Any) -> Any:
             parents = [tag_of(c, self.on_copy) for c in caches]
-            batch = original(cls, caches)
-            tag = tag_of(batch, self.on_copy)
-            first = parents[0]
-            tag.index, tag.layer, tag.placed = first.index, first.layer, first.placed
-            event = event_of("merge", tag, batch)
-            event.before = None
-            event.parents = [p.uid for p in parents]
-            if tag.batched:
-                probe_rows.merged(tag, caches)
-                event.declared = [c.size() for c in caches]
-                event.sizes = [_available(c, n) for c, n in zip(caches, event.declared, strict=True)]
-            event.after = tag.offset_of(batch)
-            self.emit(event)
+            event = event_of("merge", parents[0], caches[0])
+            event.name, event.kind, event.before = cls.__name__, kind_of(cls), None
+            with self._telling(event, parents[0], None):
+                event.parents = [p.uid for p in parents]
+                if event.kind != "recurrent":
+                    event.declared = [c.size() for c in caches]
+                    event.sizes = [_available(c, n) for c, n in zip(caches, event.declared, strict=True)]
+                batch = original(cls, caches)
+                tag = tag_of(batch, self.on_copy)
+                if tag.batched:
+                    probe_rows.merged(tag, caches)
+                self._inherit(event, parents[0], batch)
             return batch
 
         return merge
