@@ -20,8 +20,8 @@ PUBLIC = [
     ),
     # ml-explore/mlx-swift-lm#27
     (
-        "MLX/ErrorHandler.swift:343: Fatal error: [broadcast_shapes] Shapes (19,19) and (1,4,19,531) cannot be "
-        "broadcast. at /x/mlx-c/mlx/c/fast.cpp:598",
+        "MLX/ErrorHandler.swift:343: Fatal error: [broadcast_shapes] Shapes (19,19) and (1,4,19,531) cannot "
+        "be broadcast. at /x/mlx-c/mlx/c/fast.cpp:598",
         "",
         "keys",
         (19, 531),
@@ -103,7 +103,8 @@ def test_a_crash_at_a_call_that_explains_it_is_one_finding():
             """
             model: {layers: {sliding: {attention: sliding, window: 128}}}
             steps:
-            - {step: 0, rows: [{offset: 0, tokens: 298}], attention: [{family: sliding, k: 298, mask: [298, 128],
+            - {step: 0, rows: [{offset: 0, tokens: 298}], attention: [{family: sliding, k: 298,
+               mask: [298, 128],
                fate: rejected}], error: {text: "[broadcast_shapes] Shapes (298,128) and (1,64,298,298)
                cannot be broadcast."}}
             """

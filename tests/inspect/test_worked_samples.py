@@ -24,7 +24,7 @@ def causes(finding):
 
 
 def stale(tail, mask="shape: [160, 160], offset: 0, source: scheduler"):
-    """lablup/mlxcel#885: chunk of 153 padded to 160 at offset 2048, mask built at 0 for an empty pool entry."""
+    """lablup/mlxcel#885: chunk of 153 padded to 160 at offset 2048, mask built at 0 for an empty pool."""
     return f"""
 {GEMMA4}
 steps:
@@ -84,7 +84,8 @@ def test_9_against_10_on_a_buffered_ring_is_worth_knowing_and_no_more():
         """
 model: {layers: {sliding: {attention: sliding, cache: buffered, window: 8, slack: 32}}}
 steps:
-- {step: 0, phase: prefill, rows: [{seq: a, offset: 0, tokens: 8}], attention: [{family: sliding, offset: 0, q: 8,
+- {step: 0, phase: prefill, rows: [{seq: a, offset: 0, tokens: 8}], attention: [{family: sliding,
+   offset: 0, q: 8,
    k: 8, mask: [8, 8]}]}
 - {step: 1, phase: verify, rows: [{seq: a, offset: 8, tokens: 2}], attention: [{family: sliding, offset: 8,
    live: 8, q: 2, k: 10, mask: [2, 9], fate: discarded, fallback: windowed}]}
@@ -157,7 +158,8 @@ def test_2048_against_1536_under_a_key_cap_follows_the_offset():
 scheduler: {chunk: 512, max_kv: 1024}
 model: {layers: {full: {attention: full}}}
 steps:
-- {step: 3, rows: [{offset: 1536, tokens: 512}], attention: [{family: full, offset: 1536, live_start: 512, q: 512,
+- {step: 3, rows: [{offset: 1536, tokens: 512}], attention: [{family: full, offset: 1536,
+   live_start: 512, q: 512,
    k: 1536, mask: [512, 2048]}]}
 """
     )
@@ -185,7 +187,8 @@ def test_563_against_308_follows_the_physical_buffer():
         """
 model: {layers: {sliding: {attention: sliding, cache: rotating, window: 1024}}}
 steps:
-- {step: 2, rows: [{offset: 301, tokens: 7}], attention: [{family: sliding, offset: 301, buffer: 556, q: 7, k: 308,
+- {step: 2, rows: [{offset: 301, tokens: 7}], attention: [{family: sliding, offset: 301, buffer: 556,
+   q: 7, k: 308,
    mask: [7, 563]}]}
 """
     )
