@@ -42,9 +42,15 @@ def cut(
     for name, default in defaults.items():
         if name not in small and default is not None and (name in sizes.FIXED or name in sizes.CAPPED):
             small[name] = _resize(name, 1 if default is ... else default)
+        elif name not in small and default is ... and name in sizes.REQUIRED:
+            small[name] = _nested_rope(text).get(name, sizes.REQUIRED[name])
     for name, value in text.items():
-        if isinstance(value, list) and len(value) >= geometry.depth and name not in sizes.INDEX_LISTS:
+        if name in sizes.INDEX_LISTS or name.endswith("_token_id"):
+            continue
+        if isinstance(value, list) and len(value) >= geometry.depth:
             small[name] = [_resize(name, value[index]) for index in kept]
+        elif name in sizes.LETTER_STRINGS and isinstance(value, str):
+            small[name] = "".join(value[index] for index in kept)
     for name in sizes.INDEX_LISTS:
         if small.get(name) is not None:
             small[name] = _renumber(small[name], kept)
@@ -90,6 +96,11 @@ def _rope(scaling: dict[str, Any]) -> dict[str, Any]:
         name: value[:pairs] if name in ("long_factor", "short_factor") and isinstance(value, list) else value
         for name, value in scaling.items()
     }
+
+
+def _nested_rope(text: Mapping[str, Any]) -> dict[str, Any]:
+    rope = text.get("rope_parameters")
+    return rope if isinstance(rope, dict) else {}
 
 
 def _renumber(value: Any, kept: Sequence[int]) -> Any:

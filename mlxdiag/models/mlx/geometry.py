@@ -30,8 +30,8 @@ def from_config(config: Mapping[str, Any]) -> Geometry:
     """The geometry that a config.json describes.
 
     A wrapper's `text_config` is read in its place. A field that is absent takes the family's default
-    (`families.py`), a window of null means no window. Raises UnreadableError where the config contradicts
-    itself or says nothing about the number of layers.
+    (`families.py`), a window of null or 0 means no window. Raises UnreadableError where the config
+    contradicts itself or says nothing about the number of layers.
     """
     text = text_of(config)
     architecture = str(text.get("model_type") or "unknown")
@@ -68,8 +68,9 @@ def text_of(config: Mapping[str, Any]) -> dict[str, Any]:
 def depth_of(text: Mapping[str, Any], habit: Habit) -> int:
     """Number of layers. Raises UnreadableError where neither the config nor the library says."""
     depth = next((found for name in _DEPTHS if (found := _integer(text, name)) is not None), habit.depth)
-    if depth is None and isinstance(text.get("layer_types"), list):
-        depth = len(text["layer_types"])
+    if depth is None:
+        listed = (text.get(name) for name in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
+        depth = next((len(kinds) for kinds in listed if isinstance(kinds, list | str)), None)
     if depth is None or depth < 1:
         raise UnreadableError(f"config of {text.get('model_type')}: num_hidden_layers is {depth}")
     return depth
@@ -124,9 +125,9 @@ def _window(text: Mapping[str, Any], habit: Habit, names: Sequence[str]) -> int 
     for name in names:
         if name in text:
             window = _integer(text, name)
-            if window is not None and window < 1:
+            if window is not None and window < 0:
                 raise UnreadableError(f"config field {name} must be positive, not {window}")
-            return window
+            return window or None
     return habit.window
 
 

@@ -18,6 +18,7 @@ WORDS = {
     "full_attention": "G",
     "attention": "G",
     "global_attention": "G",
+    "indexed_attention": "G",
     "sliding_attention": "L",
     "local_attention": "L",
     "chunked_attention": "C",
@@ -25,6 +26,8 @@ WORDS = {
     "recurrent": "R",
     "mamba": "R",
     "conv": "R",
+    "mlp": "-",
+    "moe": "-",
 }
 _HYBRID = {"*": "G", "M": "R", "-": "-", "E": "-"}
 """`hybrid_override_pattern` of nemotron_h: attention, Mamba, dense and expert feed-forward layers."""

@@ -44,6 +44,17 @@ CAPPED: dict[str, int] = {
 }
 """Only ever made smaller."""
 
+REQUIRED: dict[str, float | bool | None] = {
+    "rope_theta": 10000.0,
+    "rope_scaling": None,
+    "partial_rotary_factor": 1.0,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "norm_topk_prob": True,
+}
+"""For a config that lacks a field which the library insists on: newer ones keep it inside `rope_parameters`, or
+leave out what equals transformers' default."""
+
 VOCABULARIES = ("vocab_size", "vocab_size_per_layer_input", "num_vocab")
 
 WINDOWS = (
@@ -56,6 +67,9 @@ WINDOWS = (
 """Kept as they are unless a caller asks for another window."""
 
 DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+
+LETTER_STRINGS = ("hybrid_override_pattern",)
+"""Fields with one letter per layer."""
 
 INDEX_LISTS = ("sliding_window_layers", "full_attn_idxs", "mlp_only_layers", "moe_layers_enum")
 """Fields that hold layer indexes (a list, or a string with commas), to be renumbered."""

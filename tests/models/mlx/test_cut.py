@@ -81,6 +81,17 @@ def test_a_default_of_the_library_is_cut_where_the_config_is_silent() -> None:
     assert "num_global_key_value_heads" not in small
 
 
+def test_a_field_that_the_library_insists_on_is_taken_from_the_rope_settings_or_from_the_default() -> None:
+    config = catalogue.config("llama")
+    del config["rope_theta"]
+    geometry = from_config(config)
+    required = {"rope_theta": ..., "mlp_bias": ..., "model_type": ...}
+    assert cut(config, geometry, (0, 1), 5000, None, required)["rope_theta"] == 10000.0
+    config["rope_parameters"] = {"rope_theta": 7.0}
+    small = cut(config, geometry, (0, 1), 5000, None, required)
+    assert (small["rope_theta"], small["mlp_bias"]) == (7.0, False)
+
+
 def test_another_window_replaces_the_one_that_the_family_has() -> None:
     assert _small("recurrent_gemma", window=16)["attention_window_size"] == 16
     qwen = _small("qwen3", window=16)

@@ -92,6 +92,12 @@ def test_families_with_one_window_have_it_on_every_layer(model_type: str) -> Non
     assert {layer.attention for layer in plain.layers} == {"full"}
 
 
+def test_a_window_of_0_is_none_and_a_listed_pattern_gives_the_depth() -> None:
+    plain = from_config({"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 0})
+    assert {layer.attention for layer in plain.layers} == {"full"}
+    assert from_config({"model_type": "nemotron_h", "hybrid_override_pattern": "M*-"}).depth == 3
+
+
 def test_layers_that_share_keys_borrow_from_the_last_owner_of_their_kind() -> None:
     layers = from_config(catalogue.config("gemma4_text")).layers
     assert layers[23].shares is None
