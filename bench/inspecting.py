@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,9 @@ def rate(rounds: int) -> list[Result]:
         path = Path(folder) / "rate.yaml"
         steps = files.write(path, RATE_BYTES)
         subjects = {"decode": decode, "read": read, "inspect": inspect}
-        times = by_turns({name: partial(run, path) for name, run in subjects.items()}, rounds)
+        times = by_turns(
+            {name: partial(run, path) for name, run in subjects.items()}, rounds, time.process_time
+        )
     per_second = {name: steps / taken for name, taken in times.items()}
     against = f"decode alone {_thousands(per_second['decode'])}"
     return [
