@@ -19,6 +19,7 @@ IMPOSSIBLE = {
     "{rows: [{}, {}], attention: [{}, {k: [5]}]}": r"attention\[1\]\.k: 1 values for 2 rows",
     "{rows: [{}, {}], attention: [{rope: []}]}": r"attention\[0\]\.rope: 0 values for 2 rows",
     "{rows: [{}, {}], attention: [{first: [[0]]}]}": r"attention\[0\]\.first: 1 lists for 2 rows",
+    "{rows: [{}, {}], attention: [{visible: [[0]]}]}": r"attention\[0\]\.visible: 1 lists for 2 rows",
     "attention: [{first: [[0, 0]], last: [[1]]}]": r"attention\[0\]\.last: not as long as first",
     "attention: [{visible: [[1], [2]], last: [[1]]}]": r"attention\[0\]\.visible: not as long as last",
     "attention: [{missing: [[0, 0, 3], [0, 1, 3]], totals: {missing: 1}}]": r"totals\.missing: 1, though 2",

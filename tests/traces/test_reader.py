@@ -158,6 +158,16 @@ def test_torn_tails_are_told_apart_from_errors(tail: bytes, tmp_path: Path) -> N
     assert trace.entries == both().entries
 
 
+def test_only_the_last_line_can_be_torn(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(LINES + '- {"step": 7,\n- {"step": 8}')
+    with pytest.raises(UnreadableError, match=r"step 7: not readable"):
+        read(tmp_path / "t.yaml")
+
+
+def test_byte_order_mark_before_steps() -> None:
+    assert parse("\ufeffsteps:\n- {step: 1}\n").entries == [Entry(step=1)]
+
+
 def test_stream_knows_truncation_after_the_last_entry(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(LINES + '- {"step')
     with open_stream(tmp_path / "t.yaml") as stream:
@@ -181,6 +191,11 @@ def test_compressed_file_and_what_is_whole_of_a_cut_one(tmp_path: Path) -> None:
     assert trace.truncated
     assert [entry.step for entry in trace.entries] == list(range(5, 5 + len(trace.entries)))
     assert len(trace.entries) > 1000
+    unfinished = zstd.ZstdCompressor()
+    path.write_bytes(unfinished.compress(LINES.encode(), zstd.ZstdCompressor.FLUSH_BLOCK))
+    trace = read(path)
+    assert trace.truncated
+    assert trace.entries == both().entries
     path.write_bytes(packed[:-3000] + bytes(3000))
     with pytest.raises(UnreadableError, match=r"trace\.yaml\.zst: the compressed data is damaged"):
         read(path)
@@ -367,7 +382,7 @@ BROKEN = {
     "steps:": "`steps:` after the steps: header fields go before `steps:`",
     "schema: mlxdiag.trace/1": "`schema:` after the steps: header fields go before `steps:`",
     "word": "not part of the list of steps",
-    "---\n- {step: 7}": "text after the end of the document",
+    '---\n- {"step": 7}': "text after the end of the document",
     " - {step: 7}": "not part of the list of steps",
 }  # fmt: skip
 
