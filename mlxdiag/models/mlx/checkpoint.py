@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mlxdiag.errors import UnjudgedError, UnreadableError
+from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.geometry import from_config
@@ -26,13 +29,14 @@ def load(directory: str | Path) -> MlxInstance:
     config = _config(path)
     _check_weights(path)
     geometry = from_config(config)
+    tokens = special_ids.of_directory(path, geometry.tokens)
     module = library.family(config["model_type"])
     if isinstance(module, Skipped):
         raise UnjudgedError(f"{path}: {module}")
     model, config = _load(path)
     return MlxInstance(
         name=path.resolve().name,
-        geometry=geometry,
+        geometry=msgspec.structs.replace(geometry, tokens=tokens),
         device=device_name(),
         vocab=_rows(model) or geometry.vocab or 1,
         config=config,

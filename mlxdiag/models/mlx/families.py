@@ -25,6 +25,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     softmax: str = "fused"
     last: str | None = None
     """Letter that the last layer has, whatever is listed."""
+    reserved: tuple[tuple[int, int], ...] = ()
+    """Inclusive ranges of ids that no text uses, where they are known; a tokenizer knows better."""
     text: str | None = None
     """The model type of the nested text model, where a wrapper's `text_config` does not name it."""
     differs: str = ""
@@ -45,6 +47,7 @@ HABITS: dict[str, Habit] = {
         window=4096,
         depth=26,
         softmax="manual",
+        reserved=((7, 105),),
         differs="mlx-lm 0.32 keeps dense caches and builds one causal mask for every layer",
     ),
     "gemma3": Habit(text="gemma3_text"),
@@ -52,6 +55,7 @@ HABITS: dict[str, Habit] = {
         pattern="LLLLLG",
         window=4096,
         depth=26,
+        reserved=((6, 104), (256001, 262143)),
         differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types; its default window is 512",
     ),
     "gemma3n": Habit(text="gemma3n_text"),
@@ -63,6 +67,8 @@ HABITS: dict[str, Habit] = {
         window=512,
         depth=30,
         last="G",
+        # Only unused2102 to unused2120 are proven; multimodal ids lie in the same numeric range.
+        reserved=((258014, 258032),),
         differs="mlx-lm 0.32 takes a silent config as the E2B model (every 5th layer full, 20 sharing keys)",
     ),
     "gpt_oss": Habit(pattern="LG", window=128, depth=36, sinks=True),

@@ -44,7 +44,7 @@ def from_config(config: Mapping[str, Any]) -> Geometry:
         layers=_layers(text, habit, kinds),
         depth=depth,
         vocab=_integer(text, "vocab_size"),
-        tokens=_tokens(config, text),
+        tokens=_tokens(config, text, habit),
         config={name: text[name] for name in _SHOWN if text.get(name) is not None},
         notes=notes,
     )
@@ -140,7 +140,7 @@ def _integer(text: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _tokens(config: Mapping[str, Any], text: Mapping[str, Any]) -> Tokens | None:
+def _tokens(config: Mapping[str, Any], text: Mapping[str, Any], habit: Habit) -> Tokens | None:
     """Ids as the config gives them; the outer object wins, as generation reads that one."""
     pad, eos = (
         config[name] if config.get(name) is not None else text.get(name)
@@ -148,6 +148,8 @@ def _tokens(config: Mapping[str, Any], text: Mapping[str, Any]) -> Tokens | None
     )
     ends = eos if isinstance(eos, list) else [eos]
     ids = [end for end in ends if isinstance(end, int)]
-    if not isinstance(pad, int) and not ids:
+    if not (isinstance(pad, int) or ids or habit.reserved):
         return None
-    return Tokens(pad=pad if isinstance(pad, int) else None, eos=ids or None)
+    return Tokens(
+        pad=pad if isinstance(pad, int) else None, eos=ids or None, reserved=list(habit.reserved) or None
+    )

@@ -52,8 +52,8 @@ REQUIRED: dict[str, float | bool | None] = {
     "mlp_bias": False,
     "norm_topk_prob": True,
 }
-"""For a config that lacks a field which the library insists on: newer ones keep it inside `rope_parameters`, or
-leave out what equals transformers' default."""
+"""For a config that lacks a field which the library insists on: newer ones keep it inside `rope_parameters`,
+or leave out what equals transformers' default."""
 
 VOCABULARIES = ("vocab_size", "vocab_size_per_layer_input", "num_vocab")
 

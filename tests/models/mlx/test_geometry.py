@@ -144,7 +144,7 @@ def test_gpt_oss_has_sinks_and_gemma2_a_softmax_by_hand() -> None:
 
 def test_special_ids_of_the_outer_config_win() -> None:
     config = {**catalogue.config("gemma4"), "eos_token_id": [1, 106, 50]}
-    assert from_config(config).tokens == Tokens(pad=0, eos=[1, 106, 50])
+    assert from_config(config).tokens == Tokens(pad=0, eos=[1, 106, 50], reserved=[(258014, 258032)])
     assert from_config({"model_type": "llama", "num_hidden_layers": 1}).tokens is None
 
 
