@@ -1,4 +1,4 @@
-"""Reserved and control ids of a checkpoint, from its tokenizer files. Text of ordinary tokens is never read."""
+"""Reserved and control ids of a checkpoint, from the added tokens in its tokenizer files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import msgspec
 from mlxdiag.errors import UnreadableError
 from mlxdiag.traces.types import Tokens
 
-_RESERVED = re.compile(
-    r"^[<\[]\|?(?:unused|reserved|reserved_special_token|extra|dummy|placeholder)_?-?\d+\|?[>\]]$"
-)
+_NAMES = "unused|reserved|reserved_special_token|extra|dummy|placeholder"
+_RESERVED = re.compile(rf"^[<\[]\|?(?:{_NAMES})_?-?\d+\|?[>\]]$")
 
 
 def of_directory(directory: Path, known: Tokens | None) -> Tokens | None:
     """`known` ids (pad, eos) with what tokenizer.json or tokenizer_config.json adds.
 
-    Reserved are added tokens whose name says that nobody uses them; control are the special ones besides. A slot
-    that a fine-tune gave another name is not reserved. Raises UnreadableError for a broken file.
+    Reserved are added tokens whose name says that nobody uses them; control are the special ones besides. A
+    slot that a fine-tune gave another name is not reserved. Raises UnreadableError for a broken file.
     """
     added = dict(_added(directory))
     if not added:

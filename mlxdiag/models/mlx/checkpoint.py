@@ -26,7 +26,7 @@ def load(directory: str | Path) -> MlxInstance:
     installed.
     """
     path = Path(directory)
-    config = _config(path)
+    config = read_config(path)
     _check_weights(path)
     geometry = from_config(config)
     tokens = special_ids.of_directory(path, geometry.tokens)
@@ -46,7 +46,9 @@ def load(directory: str | Path) -> MlxInstance:
     )
 
 
-def _config(path: Path) -> dict[str, Any]:
+def read_config(directory: str | Path) -> dict[str, Any]:
+    """The config.json of a checkpoint directory. Raises UnreadableError as `load` does; no framework is needed."""
+    path = Path(directory)
     if not path.is_dir():
         raise UnreadableError(f"{path} is not a model directory")
     try:

@@ -11,7 +11,7 @@ from mlx.utils import tree_flatten
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.models import catalogue
-from mlxdiag.models.mlx.checkpoint import load
+from mlxdiag.models.mlx.checkpoint import load, read_config
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.tiny import build
 
@@ -51,8 +51,9 @@ def test_ids_are_bounded_by_the_rows_that_the_weights_hold(tmp_path: Path) -> No
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="is not a model directory"):
-        load(tmp_path / "nowhere")
+    for read in (load, read_config):
+        with pytest.raises(UnreadableError, match="is not a model directory"):
+            read(tmp_path / "nowhere")
 
 
 def test_a_directory_without_a_config(tmp_path: Path) -> None:
