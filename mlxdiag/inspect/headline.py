@@ -62,7 +62,9 @@ def _chain(index: int, causes: Mapping[int, list[int]]) -> list[int]:
 def _headline(finding: Finding, causes: Sequence[Finding]) -> Finding:
     if not causes:
         return finding
-    told = [f"{cause.code} {cause.name}: {cause.message}" for cause in causes]
+    told = []
+    for cause in causes:
+        told += [f"{cause.code} {cause.name}: {cause.message}", *cause.cause]
     evidence = dict(finding.evidence)
     for cause in causes:
         for key, value in cause.evidence.items():

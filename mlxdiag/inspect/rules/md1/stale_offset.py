@@ -79,7 +79,9 @@ steps:
         own = {call.cursor, call.live, call.kept, *(call.offsets or ())} - {None}
         if built is not None and own and call.handed_in_use:
             if built not in own:
-                yield self._found(call, built, f"the mask was built for offset {built}")
+                physical = built == call.attention.buffer
+                said = f"the mask was built for offset {built}{', the physical buffer' if physical else ''}"
+                yield self._found(call, built, said)
         elif self._derived(call):
             yield self._found(
                 call, 0, f"the mask is as long as the chunk ({call.m}), as if built for offset 0"

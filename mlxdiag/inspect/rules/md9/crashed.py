@@ -112,8 +112,8 @@ class Aborted(Rule):
     evaluated, so the last entry is the one it died in.
 
     Asked only of files that a recorder wrote itself (the header has `level`) and not of imported logs or
-    hand-written traces, which have no `end` by nature. An `end` with the exit code of a fatal signal counts
-    too.
+    hand-written traces, which have no `end` by nature. An `end` with the exit
+    code of a fatal signal counts too, unless an error of the last step already says why.
 
     What to do: look at the last step's calls, and at the program's stderr.
 
@@ -154,6 +154,13 @@ steps:
 - {step: 0, phase: prefill, rows: [{offset: 0, tokens: 8}]}
 - {phase: end, exit: 1}
 """,
+        # The crash is one fault, and its text says more than the exit code.
+        """
+steps:
+- {step: 0, phase: prefill, rows: [{offset: 0, tokens: 8}], error: {text: "Shapes (8,4) and (1,2,8,8) cannot
+   be broadcast."}}
+- {phase: end, exit: 134}
+""",
     )
 
     def __init__(self) -> None:
@@ -165,10 +172,10 @@ steps:
         return iter(())
 
     def on_end(self, run: Run) -> Iterator[Finding]:
-        killed = self.exit in _KILLED
+        last = run.last
+        killed = self.exit in _KILLED and (last is None or last.error is None)
         if not killed and (run.ended or not run.recorded):
             return
-        last = run.last
         step = last.step if last is not None else None
         how = f"by a fatal signal (exit {self.exit})" if killed else "without an `end` line"
         died = "before its first step" if last is None else f"in or after step {step} ({last.kind})"
