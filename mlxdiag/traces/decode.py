@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import types
 import typing
@@ -90,6 +91,7 @@ def _prune(value: Any, record: type[Record], path: str, unknown: Callable[[str],
     return kept
 
 
+@functools.lru_cache(256)
 def _meant(name: str, record: type[Record]) -> str:
     import difflib
 

@@ -46,10 +46,11 @@ class Front(msgspec.Struct):
 
 def read(blocks: Blocks) -> Front:
     """Read up to the first entry. Raises UnreadableError."""
-    data, match = b"", None
+    data, match, searched = b"", None, 0
     for block in blocks:
         data = (data + block).removeprefix(_BOM)
-        match = _STEPS.search(data)
+        match = _STEPS.search(data, searched)
+        searched = data.rfind(b"\n") + 1
         _check_is_text(data[: match.start()] if match else data, blocks.name)
         if match and match.group().endswith(b"\n"):
             break
@@ -59,18 +60,25 @@ def read(blocks: Blocks) -> Front:
         raise UnreadableError(f"{blocks.name}: is empty, not a trace")
     if match is None:
         return _whole(data, blocks.name)
-    rest = data[match.end() :]
-    if (_KEY.search(rest) or _ALIAS.search(data)) and not _STEPS.search(rest):
-        # A header field after the steps, an anchor in another entry: YAML that needs the whole document.
+    if _needs_whole(data, match.end()) and not blocks.follow:
         data += b"".join(islice(blocks, _LARGEST_DOCUMENT // BLOCK))
+        more = next(iter(blocks), b"")
         try:
-            return _whole(data, blocks.name)
+            if not more:
+                return _whole(data, blocks.name)
         except UnreadableError:
             # Then the reader of items finds the line that is wrong, and the entries before it.
-            rest = data[match.end() :]
+            pass
+        data += more
     front = data[: match.end()]
     fields = parse_fields(_text(data[: match.start()], blocks.name), blocks.name)
-    return Front(fields, rest, front.count(b"\n"))
+    return Front(fields, data[match.end() :], front.count(b"\n"))
+
+
+def _needs_whole(data: bytes, steps: int) -> bool:
+    """Whether a header field follows the steps, or an anchor may be used in another entry."""
+    after = _KEY.search(data, steps) or _ALIAS.search(data)
+    return bool(after) and not _STEPS.search(data, steps)
 
 
 def _check_is_text(data: bytes, name: str) -> None:

@@ -68,6 +68,8 @@ def _open(path: str, flags: int) -> int:
     try:
         return os.open(path, os.O_WRONLY | os.O_APPEND | flags, 0o666)
     except FileExistsError:
+        if os.path.isdir(path):
+            raise UsageError(f"{path}: is a directory") from None
         raise UsageError(f"{path}: exists already; --force overwrites it") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

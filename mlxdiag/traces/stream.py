@@ -102,7 +102,7 @@ class Stream:
 
     def _whole_lines(self, data: bytes) -> Iterator[Entry]:
         """One decoder call a line while each is `- {json}`; a line that is not goes through the items."""
-        items, start = self._items, self._line
+        items = self._items
         indent = len(data) - len(data.lstrip(b" ")) if items.indent is None else items.indent
         dash = b" " * indent + b"- "
         if not items.idle or not data.startswith(dash):
@@ -111,11 +111,13 @@ class Stream:
         items.indent = indent
         decode = DECODER.decode
         texts = data[len(dash) : -1].split(b"\n" + dash)
+        counted = 0  # of the texts: how many `self._line` includes
         for index, text in enumerate(texts):
             try:
                 entry = decode(text)
             except (msgspec.MsgspecError, ValueError, RecursionError):
-                self._line = start + _lines(texts[:index])
+                self._line += _lines(texts[counted:index])
+                counted = index + 1
                 yield from self._item_by_item(dash + text + b"\n", complete=index + 1 < len(texts))
                 if not items.ended or index + 1 == len(texts):
                     continue
@@ -123,10 +125,10 @@ class Stream:
                 return
             reason = contradiction(entry)
             if reason:
-                raise self._error(entry.step, reason, start + _lines(texts[:index]) + 1)
+                raise self._error(entry.step, reason, self._line + _lines(texts[counted:index]) + 1)
             self._count += 1
             yield entry
-        self._line = start + _lines(texts)
+        self._line += _lines(texts[counted:])
 
     def _item_by_item(self, data: bytes, complete: bool = False) -> Iterator[Entry]:
         for line in data.split(b"\n")[:-1]:

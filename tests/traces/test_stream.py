@@ -12,7 +12,7 @@ import pytest
 from backports import zstd
 
 from mlxdiag.errors import UnreadableError, UsageError
-from mlxdiag.traces import blocks, stream
+from mlxdiag.traces import blocks, head, stream
 from mlxdiag.traces.reader import open_stream
 from mlxdiag.traces.types import Entry, Header
 from mlxdiag.traces.writer import Writer
@@ -104,6 +104,32 @@ def test_follow_notices_a_file_that_was_started_anew(tmp_path: Path) -> None:
         pytest.raises(UnreadableError, match="shorter"),
     ):
         list(following)
+
+
+def test_follow_does_not_wait_for_a_whole_document(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_bytes(HEAD + b'- {"step": 1}\nnote: late\n')
+    with open_stream(tmp_path / "t.yaml", follow=True, stop=lambda: pytest.fail("waited")) as following:
+        entries = iter(following)
+        assert next(entries) == Entry(step=1)
+        with pytest.raises(UnreadableError, match="`note:` after the steps"):
+            next(entries)
+
+
+def test_long_file_is_never_taken_for_a_shorter_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head, "_LARGEST_DOCUMENT", 2 * blocks.BLOCK)
+    count = 5 * blocks.BLOCK // 20
+    lines = [b"- {step: 0, rows: &r []}\n", b"- {step: 1, rows: *r}\n"]
+    lines += [b'- {"step": %d, "rows": []}\n' % step for step in range(2, count)]
+    (tmp_path / "t.yaml").write_bytes(HEAD + b"".join(lines))
+    with open_stream(tmp_path / "t.yaml") as entries:
+        assert next(iter(entries)).step == 0
+        with pytest.raises(UnreadableError, match="undefined alias"):
+            next(iter(entries))
+    (tmp_path / "t.yaml").write_bytes(HEAD + b"".join(lines[: count // 8]))
+    with open_stream(tmp_path / "t.yaml") as entries:
+        assert [entry.step for entry in entries] == list(range(count // 8))
 
 
 def test_follow_of_a_compressed_file_is_refused(tmp_path: Path) -> None:

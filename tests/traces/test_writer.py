@@ -113,6 +113,9 @@ def test_unwritable_place_is_a_usage_error(tmp_path: Path) -> None:
         dump(Trace(Header(), []), tmp_path / "missing" / "t.yaml")
     with pytest.raises(UsageError, match="cannot be written"):
         dump(Trace(Header(), []), "a\0b")
+    for force in (False, True):
+        with pytest.raises(UsageError, match="s a directory"):
+            dump(Trace(Header(), []), tmp_path, force)
 
 
 def test_closed_writer_refuses(tmp_path: Path) -> None:
