@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlxdiag.errors import UnjudgedError, UsageError
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.device import Device, product, usable
 from mlxdiag.models.mlx import library
@@ -23,20 +24,22 @@ def devices() -> list[Device] | Skipped:
     ]
 
 
-def use(name: str) -> Skipped | None:
-    """Make a device MLX's default for this process; why not, where it does not compute."""
+def use(name: str) -> None:
+    """Make a device MLX's default for this process.
+
+    Raises UsageError for a device that MLX does not know, UnjudgedError for one that does not compute here.
+    """
     found = devices()
     if isinstance(found, Skipped):
-        return found
+        raise UnjudgedError(str(found))
     device = next((device for device in found if device.name == name), None)
     if device is None:
-        return Skipped(f"MLX has no device {name}", f"one of {', '.join(device.name for device in found)}")
+        raise UsageError(f"MLX has no device {name}; known: {', '.join(device.name for device in found)}")
     if not device.works:
-        return Skipped(f"{name} does not compute: {device.reason}", device.hint)
+        raise UnjudgedError(str(Skipped(f"{name} does not compute: {device.reason}", device.hint)))
     import mlx.core as mx
 
     mx.set_default_device(mx.cpu if name == "cpu" else mx.gpu)
-    return None
 
 
 def _gpu(name: str, available: bool, otherwise: str) -> Device:

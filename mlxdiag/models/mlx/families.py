@@ -113,12 +113,12 @@ HABITS: dict[str, Habit] = {
 
 ABSENT: dict[str, tuple[str, str]] = {
     "baichuan": (
-        "mlx-lm has baichuan_m1, and no plain baichuan",
-        "use the baichuan_m1 family; its sliding layers are listed in sliding_window_layers",
+        "mlx-lm has no plain baichuan",
+        "baichuan_m1, whose sliding layers are listed in sliding_window_layers",
     ),
     "diffusion_gemma": (
-        "mlx-lm has no diffusion_gemma; mlx-vlm 0.7 has it",
-        "pip install mlx-vlm brings the model code, for which there is no adapter yet",
+        "mlx-lm has no diffusion_gemma; mlx-vlm 0.7 has it, for which there is no adapter yet",
+        "gemma4, the nearest family",
     ),
 }
 """Families that people ask for by these names and that the library does not have: (reason, hint)."""

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from mlxdiag.errors import UnjudgedError, UsageError
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx.devices import devices, use
 
@@ -23,15 +24,13 @@ def test_the_cpu_always_computes_and_at_most_one_gpu_backend_does() -> None:
 
 def test_a_device_that_does_not_compute_cannot_be_chosen() -> None:
     broken = next(name for name, works in _found().items() if not works)
-    refused = use(broken)
-    assert isinstance(refused, Skipped)
-    assert refused.reason.startswith(f"{broken} does not compute: ")
+    with pytest.raises(UnjudgedError, match=f"{broken} does not compute: "):
+        use(broken)
 
 
 def test_an_unknown_device_names_the_known_ones() -> None:
-    refused = use("tpu")
-    assert isinstance(refused, Skipped)
-    assert refused.hint == "one of metal, cuda, cpu"
+    with pytest.raises(UsageError, match="MLX has no device tpu; known: metal, cuda, cpu"):
+        use("tpu")
 
 
 def test_the_chosen_device_becomes_the_default() -> None:
@@ -39,7 +38,7 @@ def test_the_chosen_device_becomes_the_default() -> None:
 
     before = mx.default_device()
     try:
-        assert use("cpu") is None
+        use("cpu")
         assert mx.default_device() == mx.cpu
     finally:
         mx.set_default_device(before)
@@ -48,4 +47,5 @@ def test_the_chosen_device_becomes_the_default() -> None:
 def test_without_mlx_there_are_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlx.core", None)
     assert isinstance(devices(), Skipped)
-    assert isinstance(use("cpu"), Skipped)
+    with pytest.raises(UnjudgedError, match="mlx cannot be imported"):
+        use("cpu")
