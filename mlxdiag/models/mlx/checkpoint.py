@@ -47,7 +47,7 @@ def load(directory: str | Path) -> MlxInstance:
 
 
 def read_config(directory: str | Path) -> dict[str, Any]:
-    """The config.json of a checkpoint directory, without a framework. Raises UnreadableError as `load` does."""
+    """The config.json of a checkpoint, read without a framework. Raises UnreadableError as `load` does."""
     path = Path(directory)
     if not path.is_dir():
         raise UnreadableError(f"{path} is not a model directory")
