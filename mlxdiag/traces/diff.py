@@ -36,16 +36,19 @@ def first_difference(
     *,
     ignore: Iterable[str] = IGNORED,
     common: bool = False,
+    header: bool = True,
 ) -> Difference | None:
     """None where the traces tell the same. Entries are paired in order and neither trace is held in memory.
 
     Emitted ids that either side relabelled agree when one relabelling maps all of them onto the other side's.
     `ignore` names fields at any depth. With `common`, a field that one side did not observe is no difference.
+    Without `header`, only entries count.
     Raises UnreadableError when a stream breaks.
     """
     raw = left.header.ids == right.header.ids == "raw"
     compare = _Comparison(frozenset(ignore), common, raw)
-    for found in compare.values("header", _head(left.header), _head(right.header)):
+    heads = (_head(left.header), _head(right.header)) if header else ({}, {})
+    for found in compare.values("header", *heads):
         return Difference(index=None, step=None, field=found[0], left=found[1], right=found[2])
     for index, (one, other) in enumerate(zip_longest(_entries(left), _entries(right))):
         for path, here, there in compare.entries(one, other):

@@ -1,7 +1,14 @@
 """Reading a trace: whole (`read`), an entry at a time (`open_stream`), or from a text (`parse`).
 
-A block of lines that are all `- {json}` is decoded by msgspec in one call. Anything else goes item by item:
-first to the JSON decoder, then to YAML, so that every style gives equal objects.
+A line `- {json}` is decoded by msgspec alone. Anything else goes first to the JSON decoder, then to YAML, so
+that every style gives equal objects:
+
+- NaN and the infinities, which JSON lacks, are read as YAML spells them (`.nan`) and as Python does (`NaN`);
+- of a key given twice in one mapping the last value counts, and `1e-7` is a number, in either language;
+- an unknown field is left out with one warning a path, so is what a newer minor version added; another
+  major version is refused;
+- a last line without a line break that cannot be parsed was cut off by a crash: `truncated`, no error;
+- any other broken entry raises UnreadableError, after the entries before it were handed out.
 """
 
 from __future__ import annotations

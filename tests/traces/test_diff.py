@@ -106,6 +106,13 @@ def test_common_fields_only() -> None:
     assert found.field == "rows[0].offset"
 
 
+def test_headers_can_be_left_out() -> None:
+    other = A.replace("chunk: 512", "chunk: 256").replace("offset: 8", "offset: 9")
+    found = first_difference(parse(A), parse(other), header=False)
+    assert found
+    assert found.field == "rows[0].offset"
+
+
 def test_nan_equals_nan() -> None:
     nan = parse("steps:\n- {step: 1, output: [{margin: .nan}]}\n")
     assert first_difference(nan, parse("steps:\n- {step: 1, output: [{margin: .nan}]}\n")) is None
