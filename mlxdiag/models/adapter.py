@@ -83,6 +83,7 @@ class Geometry(msgspec.Struct, frozen=True, kw_only=True):
             config=self.config or None,
             layers=self.families(),
             tokens=self.tokens,
+            note="; ".join(self.notes) or None,
         )
 
 

@@ -41,6 +41,12 @@ def test_the_model_entry_announces_layers_tokens_and_the_fields_they_came_from()
     assert entry.layers == _sharing().families()
     assert entry.tokens == Tokens(pad=0)
     assert entry.config == {"a": 1}
+    assert entry.note is None
+
+
+def test_what_had_to_be_assumed_is_noted_in_the_model_entry() -> None:
+    geometry = Geometry(architecture="a", layers=(), depth=1, notes=("this", "that"))
+    assert geometry.model_entry("m").note == "this; that"
 
 
 def test_skipped_reads_as_a_sentence_with_its_hint() -> None:

@@ -31,6 +31,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """The model type of the nested text model, where a wrapper's `text_config` does not name it."""
     differs: str = ""
     """Where mlx-lm is known to do something else than the config says."""
+    differs_if: tuple[str, bool] | None = None
+    """A field, and whether it must be present, for `differs` to apply; None: always."""
 
 
 _NO_WINDOW_CODE = "mlx-lm 0.32 reads no window from this config and attends to everything"
@@ -56,7 +58,8 @@ HABITS: dict[str, Habit] = {
         window=4096,
         depth=26,
         reserved=((6, 104), (256001, 262143)),
-        differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types; its default window is 512",
+        differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",
+        differs_if=("layer_types", True),
     ),
     "gemma3n": Habit(text="gemma3n_text"),
     "gemma3n_text": Habit(pattern="LLLLG", window=512, depth=35, shared=15),
@@ -70,6 +73,7 @@ HABITS: dict[str, Habit] = {
         # Only unused2102 to unused2120 are proven; multimodal ids lie in the same numeric range.
         reserved=((258014, 258032),),
         differs="mlx-lm 0.32 takes a silent config as the E2B model (every 5th layer full, 20 sharing keys)",
+        differs_if=("layer_types", False),
     ),
     "gpt_oss": Habit(pattern="LG", window=128, depth=36, sinks=True),
     "mellum": Habit(window=1024, depth=28),
@@ -79,12 +83,14 @@ HABITS: dict[str, Habit] = {
         depth=32,
         nope=True,
         differs="mlx-lm 0.32 reads sliding_window_pattern as a string and ignores layer_types",
+        differs_if=("layer_types", True),
     ),
     "exaone_moe": Habit(pattern="LLLG", window=4096, depth=32, nope=True),
     "ministral3": Habit(
         pattern="L",
         depth=34,
         differs="mlx-lm 0.32 takes every layer as full when layer_types is absent, whatever the window",
+        differs_if=("layer_types", False),
     ),
     "mistral3": Habit(text="mistral"),
     "step3p5": Habit(pattern="LG", window=512),
@@ -94,6 +100,7 @@ HABITS: dict[str, Habit] = {
         depth=40,
         nope=True,
         differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",
+        differs_if=("layer_types", True),
     ),
     "olmo3": Habit(pattern="LLLG", window=4096, depth=32),
     "recurrent_gemma": Habit(pattern="RRL", window=2048, depth=26),

@@ -55,7 +55,8 @@ def letters(
     if habit.last is not None and found[-1] != habit.last:
         notes = (*notes, f"the last layer is always {KINDS[habit.last]}, whatever the config lists")
         found = found[:-1] + habit.last
-    if habit.differs and set(found) & set("LC"):
+    field, present = habit.differs_if or ("model_type", True)
+    if habit.differs and set(found) & set("LC") and (text.get(field) is not None) == present:
         notes = (*notes, habit.differs)
     return found, notes
 

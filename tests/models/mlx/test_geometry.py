@@ -150,7 +150,13 @@ def test_special_ids_of_the_outer_config_win() -> None:
 
 def test_where_the_library_reads_a_config_otherwise_it_is_noted() -> None:
     assert any("one causal mask" in note for note in from_config(catalogue.config("gemma2")).notes)
-    assert from_config(catalogue.config("gpt_oss")).notes == ()
+    for name in ("gpt_oss", "gemma4_text", "gemma3_text", "cohere2"):
+        assert from_config(catalogue.config(name)).notes == ()
+    silent = from_config({"model_type": "gemma4_text"})
+    assert any("the E2B model" in note for note in silent.notes)
+    assert any("the family's pattern LLLLLG is assumed" in note for note in silent.notes)
+    listed = {"model_type": "cohere2", "num_hidden_layers": 1, "layer_types": ["sliding_attention"]}
+    assert from_config(listed).notes == ("mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",)
 
 
 @pytest.mark.parametrize(
