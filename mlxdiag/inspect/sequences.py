@@ -39,6 +39,11 @@ class Trim(NamedTuple):
     reported: bool
     """A rule has already called it a fault at the time of asking."""
 
+    @property
+    def honoured(self) -> bool:
+        """Done as asked, as far as that is recorded: a later trim may then take its place."""
+        return self.asked is None or self.done is None or self.asked == self.done
+
 
 class Verify(NamedTuple):
     """A speculative block that may have to be rolled back."""
@@ -288,11 +293,13 @@ class Sequences:
             self._book_trim(kind, entry, row, state)
         elif kind == "adopt":
             state.restart()
+            state.trim = state.verify = None
             state.adopted = row if entry.refused is None else None
             state.position = _adopted(row) if entry.refused is None else 0
             state.start = state.position or 0
         elif kind == "load":
             state.restart()
+            state.trim = state.verify = None
             state.position = row.restored if row.restored is not None else row.offset
             state.start = state.position or 0
         elif kind == "finalize":
@@ -314,7 +321,10 @@ class Sequences:
         )
         reported = kind == "rollback" and state.verify is not None and bool(asked) and done == 0
         held = None if state.position is None else state.position + state.pads
-        state.trim = Trim(kind, entry.step, held, state.pads, asked, done, layers, entry.refused, reported)
+        if state.trim is None or state.trim.honoured:
+            state.trim = Trim(
+                kind, entry.step, held, state.pads, asked, done, layers, entry.refused, reported
+            )
         cut = (done if done is not None else asked) or 0
         if entry.refused is not None or cut == 0:
             return

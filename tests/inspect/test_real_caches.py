@@ -216,7 +216,8 @@ class Buffered(OneSequence):
         return BufferedRotatingKVCache(self.window, self.slack)
 
     def facts(self) -> dict[str, Any]:
-        return {"window": self.window, "slack": self.slack, "live": self.cache.live}
+        start = self.cache.live_start
+        return {"window": self.window, "slack": self.slack, "live_start": start, "live": self.cache.live}
 
     def mask(self, n: int) -> Any:
         return UNSET

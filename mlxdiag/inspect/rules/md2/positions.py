@@ -169,10 +169,8 @@ steps:
             return
         yield from self._rope(entry, run)
         sequences = run.sequences
-        for index, (row, state, seen) in enumerate(
-            zip(sequences.rows, sequences.states, sequences.observed, strict=True)
-        ):
-            if state is None or seen is None or state.position is None or sequences.pad_only(index):
+        for row, state, seen in zip(sequences.rows, sequences.states, sequences.observed, strict=True):
+            if state is None or seen is None or state.position is None:
                 continue
             if state.pending or state.trim is not None or state.adopted is not None:
                 continue
