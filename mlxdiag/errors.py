@@ -1,4 +1,4 @@
-"""What can go wrong, each with its exit code. A message says what, where (file, step, field) and what to do."""
+"""What can go wrong, each with its exit code. A message says what, where and what to do about it."""
 
 from __future__ import annotations
 

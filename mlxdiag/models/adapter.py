@@ -105,17 +105,34 @@ CacheMaker = Callable[[LayerSpec], Any]
 class Instance(Protocol):
     """A model that can run, with the library's own code."""
 
-    name: str
-    geometry: Geometry
-    device: str
-    """cpu, metal, cuda or mps."""
-    vocab: int
-    """Ids that may be fed: [0, vocab)."""
-    config: dict[str, Any]
-    """The config that the model was built from (after cutting, for a tiny instance)."""
-    model: Any
-    module: ModuleType
-    """The module of the text model's forward, which calls its own global `create_attention_mask`."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def geometry(self) -> Geometry: ...
+
+    @property
+    def device(self) -> str:
+        """cpu, metal, cuda or mps."""
+        ...
+
+    @property
+    def vocab(self) -> int:
+        """Ids that may be fed: [0, vocab)."""
+        ...
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The config that the model was built from (after cutting, for a tiny instance)."""
+        ...
+
+    @property
+    def model(self) -> Any: ...
+
+    @property
+    def module(self) -> ModuleType:
+        """The module of the text model's forward, which calls its own global `create_attention_mask`."""
+        ...
 
     def new_cache(self, kinds: Mapping[int | str, CacheMaker] | None = None) -> list[Any]:
         """Fresh caches as the library makes them.

@@ -9,7 +9,7 @@ import msgspec
 
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import Report
-from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.models import catalogue
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay import plan as planning
@@ -127,7 +127,16 @@ def run_policies(
     ran = []
     for policy in policies:
         trace = Runner(instance, plan, made, policy, oracle=oracle, level=level).run()
-        report = inspect_trace(trace)
-        report.source = plan.source
+        report = _judge(trace, plan.source)
         ran.append(Ran(policy, trace, summarise(policy, trace), report))
     return ran
+
+
+def _judge(trace: Trace, source: str) -> Report:
+    """The rules over a replayed trace; `source` is the file that it was made from."""
+    inspector = Inspector(trace.header, source=source)
+    for entry in trace.entries:
+        inspector.feed(entry)
+    report = inspector.close()
+    report.source = source
+    return report

@@ -24,7 +24,8 @@ def causal(q: int, off: int) -> Bool:
 
 def window(q: int, off: int, width: int) -> Bool:
     """`[q, off + q]`: causal, and no key older than `width - 1` before the query."""
-    return causal(q, off) & ~np.tri(q, off + q, off - width, dtype=bool)
+    mask: Bool = causal(q, off) & ~np.tri(q, off + q, off - width, dtype=bool)
+    return mask
 
 
 def capped(q: int, off: int, width: int) -> Bool:

@@ -209,7 +209,7 @@ def test_a_trace_without_forwards_is_not_clean_but_unjudged():
 def test_a_trace_without_a_model_says_what_to_add():
     from mlxdiag.traces.reader import parse
 
-    with pytest.raises(UnreadableError, match="model: {architecture: gemma4_text}"):
+    with pytest.raises(UnreadableError, match=r"model: \{architecture: gemma4_text\}"):
         plan.model_of(parse('schema: mlxdiag.trace/1\nsteps:\n- {"step": 1, "rows": [{"tokens": 4}]}\n'))
 
 

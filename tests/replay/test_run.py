@@ -181,3 +181,16 @@ def test_shapes_level_reads_no_masks_and_still_compares_logits():
     ran = experiment.run_policies(prepared, experiment.instance_for(prepared), ("strict",), level="shapes")[0]
     assert all(call.visible is None for e in ran.trace.entries for call in e.attention or [])
     assert ran.outcome.first_wrong is None
+
+
+@pytest.mark.parametrize(("policy", "right"), [("rebuild", True), ("discard:none", False)])
+def test_a_softmax_computed_by_hand_gets_its_policy_where_the_mask_is_made(policy, right):
+    outcome = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 6}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 6, "tokens": 5}], "mask": {"shape": [5, 5], "offset": 0}}""",
+        "gemma2",
+        policy=policy,
+    ).outcome
+    assert outcome.crash is None
+    assert (outcome.first_wrong is None) is right
+    assert (outcome.wrong_window == 0) is right

@@ -8,6 +8,7 @@ TINY = {
     "gemma4_text": "model: {architecture: gemma4_text, layers: {sliding: {attention: sliding, window: 8}}}\n",
     "gpt_oss": "model: {architecture: gpt_oss, layers: {sliding: {attention: sliding, window: 8}}}\n",
     "llama": "model: {architecture: llama}\n",
+    "gemma2": "model: {architecture: gemma2}\n",
 }
 
 
