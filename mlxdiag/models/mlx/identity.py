@@ -30,11 +30,15 @@ BLOCKED = -1e4
 """Additive masks block with -inf or with the most negative number of their dtype, all of them below this."""
 
 
+Where = tuple[str | None, int | None]
+"""Model and layer."""
+
+
 class Identity:
     """The memory of one run. Runs that feed the same sequences again need a fresh one, or `clear`."""
 
     def __init__(self) -> None:
-        self._layers: dict[int | None, _Memory] = {}
+        self._layers: dict[Where, _Memory] = {}
         self._nans = 0
 
     def clear(self) -> None:
@@ -47,7 +51,9 @@ class Identity:
         for memory in self._layers.values():
             memory.adopt(seq, source, length)
 
-    def insert(self, event: AttentionEvent, cache: Any, keys: Any, feeding: Feeding | None) -> Any:
+    def insert(
+        self, model: str | None, event: AttentionEvent, cache: Any, keys: Any, feeding: Feeding | None
+    ) -> Any:
         """Remember new keys [B, H, L, D] of a layer; returns the keys that the cache must be given instead.
 
         They are the same numbers: only NaN may be another NaN.
@@ -61,7 +67,7 @@ class Identity:
             event.offset = cache.offset.tolist()
         fed = fed_by(event, feeding, *hashes.shape)
         seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
-        self._memory(event.layer).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
+        self._memory(model, event.layer).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
         return keys
 
     def quantized(self, tag: Tag, cache: Any, quantized: Any) -> None:
@@ -70,10 +76,16 @@ class Identity:
             return
         held = cache.keys[..., : cache.offset, :]
         triple = [a[..., : cache.offset, :] for a in quantized.keys]
-        self._memory(tag.layer).rename(row_hashes(held)[0], row_hashes(triple)[0])
+        self._memory(tag.model, tag.layer).rename(row_hashes(held)[0], row_hashes(triple)[0])
 
     def observe(
-        self, event: AttentionEvent, keys: Any, returned: Any, mask: Any, feeding: Feeding | None
+        self,
+        model: str | None,
+        event: AttentionEvent,
+        keys: Any,
+        returned: Any,
+        mask: Any,
+        feeding: Feeding | None,
     ) -> Seen | None:
         """What the call attends: `keys` and `mask` as applied, `returned` as the cache gave them.
 
@@ -86,23 +98,22 @@ class Identity:
         if visible is None:
             return None
         seqs = np.array(fed.seq)
-        if event.kind is None and length == event.q:
-            # Without a cache the keys are those of this very call.
-            key_seq = np.where(fed.real, seqs[:, None], PADDING)
-            key_pos = np.where(fed.real, fed.positions, -1)
-            ambiguous = 0
-        else:
-            memory = self._memory(event.layer if event.owner is None else event.owner)
-            key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
-            if (key_seq == UNKNOWN).all() and returned is not keys:
-                # Some layers transform keys after the cache; their order is that of the returned ones.
-                hashes, zero = row_hashes(returned)
-                if hashes.shape == (batch, length):
-                    key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
+        memory = self._memory(model, event.layer if event.owner is None else event.owner)
+        if event.kind is None:
+            # Without a cache the keys are those of this very call, and nothing is held for the next one.
+            memory = _Memory()
+            fresh = np.where(fed.real, seqs[:, None], PADDING)
+            memory.insert(row_hashes(returned)[0], fresh, np.where(fed.real, fed.positions, -1))
+        key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
+        if (key_seq == UNKNOWN).all() and returned is not keys:
+            # Some layers transform keys after the cache; their order is that of the returned ones.
+            hashes, zero = row_hashes(returned)
+            if hashes.shape == (batch, length):
+                key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
         return Seen(visible, key_seq, key_pos, seqs, fed.positions, fed.real, ambiguous)
 
-    def _memory(self, layer: int | None) -> _Memory:
-        return self._layers.setdefault(layer, _Memory())
+    def _memory(self, model: str | None, layer: int | None) -> _Memory:
+        return self._layers.setdefault((model, layer), _Memory())
 
 
 class _Memory:

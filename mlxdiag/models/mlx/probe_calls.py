@@ -83,7 +83,7 @@ def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEven
     """The state of a cache before it is given `keys` [B, H, L, D]."""
     if not tag.placed:
         tag.placed = True
-        tag.index, tag.layer = frame.index_of(cache), frame.layer
+        tag.index, tag.layer, tag.model = frame.index_of(cache), frame.layer, frame.step.model
     offset, cursor, live_start, live, buffer = tag.read(cache, tag)
     rope = frame.rope
     return AttentionEvent(

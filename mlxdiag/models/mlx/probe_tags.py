@@ -48,6 +48,7 @@ class Tag:
         "layer",
         "left",
         "lengths",
+        "model",
         "name",
         "offsets",
         "placed",
@@ -73,8 +74,9 @@ class Tag:
         self.kv_bits: int | None = getattr(cache, "bits", None)
         self.index: int | None = None
         self.layer: int | None = None
+        self.model: str | None = None
         self.placed = False
-        """Whether `index` and `layer` have been looked for."""
+        """Whether `index`, `layer` and `model` have been looked for."""
         self.offsets: list[int] | None = None
         self.left: list[int] | None = None
         self.right: list[int] | None = None
@@ -105,7 +107,7 @@ def tag_of(cache: Any, on_copy: OnCopy | None = None) -> Tag:
         return tag
     fresh = Tag(cache)
     if tag is not None:
-        for name in ("offsets", "left", "right", "lengths", "index", "layer", "placed"):
+        for name in ("offsets", "left", "right", "lengths", "index", "layer", "model", "placed"):
             setattr(fresh, name, getattr(tag, name))
         if on_copy is not None:
             on_copy(cache, fresh, tag.uid)

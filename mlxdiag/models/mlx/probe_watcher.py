@@ -30,7 +30,7 @@ class AttendWatcher:
         if self._identity is None:
             return keys
         self._read_position(frame, event)
-        return self._identity.insert(event, cache, keys, self._feeding())
+        return self._identity.insert(frame.step.model, event, cache, keys, self._feeding())
 
     def attending(
         self, frame: Frame, event: AttentionEvent, queries: Any, keys: Any, values: Any, mask: Any
@@ -40,7 +40,10 @@ class AttendWatcher:
             mask = as_mask(mask, queries.dtype)
         if self._identity is not None:
             self._read_position(frame, event)
-            event.seen = self._identity.observe(event, keys, frame.keys_of(event), mask, self._feeding())
+            returned = frame.keys_of(event)
+            event.seen = self._identity.observe(
+                frame.step.model, event, keys, returned, mask, self._feeding()
+            )
         return keys, values, mask
 
     def entering(self, frame: Frame) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -91,7 +94,9 @@ class AttendWatcher:
                 event.fate, event.fallback = shown.fate, shown.fallback
                 keys = newest(keys, length)
             if self._identity is not None:
-                event.seen = self._identity.observe(event, keys, keys, mask, self._feeding())
+                event.seen = self._identity.observe(
+                    frame.step.model, event, keys, keys, mask, self._feeding()
+                )
 
     def _cache(self, frame: Frame) -> Any:
         given = chain(frame.args, frame.kwargs.values())
