@@ -8,9 +8,10 @@ cache's cursor.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mlxdiag.inspect.facts import BATCHED
+from mlxdiag.inspect.sequence import Sequence, Trim, Verify, cache_kinds, offset_at
 from mlxdiag.inspect.tokens import Key, Streams, row_key
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
 
@@ -21,96 +22,6 @@ BOUND = 4096
 """Unfinished sequences remembered; beyond it the one that was silent longest is forgotten."""
 
 _NAMELESS = (Row(),)
-
-
-class Trim(NamedTuple):
-    """A trim or rollback that no forward has confirmed yet."""
-
-    phase: str
-    step: int | None
-    held: int | None
-    """Tokens in the cache before, padding included."""
-    pads: int
-    """How many of them were padding."""
-    asked: int | None
-    done: int | None
-    layers: tuple[Attention, ...]
-    refused: str | None
-    reported: bool
-    """A rule has already called it a fault at the time of asking."""
-
-    @property
-    def honoured(self) -> bool:
-        """Done as asked, as far as that is recorded: a later trim may then take its place."""
-        return self.asked is None or self.done is None or self.asked == self.done
-
-
-class Verify(NamedTuple):
-    """A speculative block that may have to be rolled back."""
-
-    step: int | None
-    start: int
-    end: int
-
-
-class Sequence:
-    """One sequence's cache as it must be, from the record alone. `None` is unknown."""
-
-    __slots__ = (
-        "adopted",
-        "decoded",
-        "fed",
-        "kinds",
-        "layers",
-        "other",
-        "padded",
-        "pads",
-        "pending",
-        "position",
-        "seq",
-        "settled",
-        "start",
-        "trim",
-        "trimmed",
-        "verify",
-    )
-
-    def __init__(self, seq: str | None) -> None:
-        self.seq = seq
-        self.position: int | None = None
-        """Position of the next real token."""
-        self.other: int | None = None
-        """A second legal one: after a verify whose roll-back need not be recorded."""
-        self.start = 0
-        self.fed = 0
-        self.trimmed = 0
-        self.pads = 0
-        """Padding behind the last real token that no trim or finalize has removed."""
-        self.padded = False
-        self.pending = False
-        """A batch was right-padded and is not finalized: wholly padded rows have no position."""
-        self.decoded = False
-        self.settled = False
-        """Nothing is outstanding: one comparison of offsets decides whether the next decode is healthy."""
-        self.adopted: Row | None = None
-        self.trim: Trim | None = None
-        self.verify: Verify | None = None
-        self.kinds: dict[str | None, str] = {}
-        self.layers: int | None = None
-
-    def restart(self) -> None:
-        """The engine feeds the prompt again from its first token."""
-        self.position, self.other, self.start = 0, None, 0
-        self.fed = self.trimmed = self.pads = 0
-        self.padded = self.pending = self.decoded = False
-
-
-def offset_at(call: Attention, index: int) -> int | None:
-    """Offset of row `index` before the call; one integer stands for rows that are equal."""
-    offset = call.offset
-    if isinstance(offset, list):
-        return offset[index] if index < len(offset) else None
-    return offset
 
 
 class Sequences:
@@ -364,23 +275,6 @@ def _adopted(row: Row) -> int | None:
     if row.entry is not None and row.trimmed is not None:
         return row.entry - row.trimmed
     return None
-
-
-SAME_KEYS = {
-    "batch": "dense",
-    "batch_rotating": "rotating",
-    "buffered": "rotating",
-    "static_sliding": "rotating",
-}
-"""Kinds that a merge, an extract or speculation turns into one another with all keys kept."""
-
-
-def cache_kinds(entry: Entry) -> tuple[dict[str | None, str], int | None]:
-    """Cache kind by family (a batch form counts as its single form), and how many layers are listed."""
-    calls = [call for call in entry.attention or () if call.cache is not None]
-    kinds = {call.family: SAME_KEYS.get(call.cache or "", call.cache or "") for call in calls}
-    counted = [len(call.layers) for call in calls if call.layers is not None]
-    return kinds, sum(counted) if calls and len(counted) == len(calls) else None
 
 
 def _note_kinds(entry: Entry, kind: str, state: Sequence) -> None:

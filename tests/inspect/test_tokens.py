@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlxdiag.inspect.cycles import TAIL
-from mlxdiag.inspect.tokens import OPEN_STREAMS, Stream, Streams, classify
+from mlxdiag.inspect.stream import Stream
+from mlxdiag.inspect.tokens import OPEN_STREAMS, Streams, classify
 from mlxdiag.traces.types import Entry, Output, Row, Tokens
 
 

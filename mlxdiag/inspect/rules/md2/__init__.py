@@ -8,7 +8,8 @@ from mlxdiag.inspect.rules.md2.keys import ReturnedKeysBreakContract, StaleTailR
 from mlxdiag.inspect.rules.md2.kinds import CacheKindChanged, LayersDifferFromConfig
 from mlxdiag.inspect.rules.md2.padding import PadsLeftInCache
 from mlxdiag.inspect.rules.md2.positions import LayersOutOfStep, PositionMismatch
-from mlxdiag.inspect.rules.md2.trims import RollbackAcrossWindow, TrimNotHonoured
+from mlxdiag.inspect.rules.md2.rollbacks import RollbackAcrossWindow
+from mlxdiag.inspect.rules.md2.trims import TrimNotHonoured
 from mlxdiag.inspect.rules.md2.windows import EvictedInsideWindow
 
 MD2: tuple[type[Rule], ...] = (

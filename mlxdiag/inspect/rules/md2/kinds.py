@@ -9,7 +9,7 @@ from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
-from mlxdiag.inspect.sequences import cache_kinds
+from mlxdiag.inspect.sequence import cache_kinds
 from mlxdiag.traces.types import Entry, Family
 
 _JUDGED = ("save", "load", "adopt", "trim", "merge")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
-from mlxdiag.inspect.sequences import offset_at
+from mlxdiag.inspect.sequence import offset_at
 from mlxdiag.traces.types import Attention, Entry
 
 

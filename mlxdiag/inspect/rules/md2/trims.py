@@ -1,4 +1,4 @@
-"""MD204 and MD209: taking tokens back."""
+"""MD204: tokens that were to be taken back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
+from mlxdiag.inspect.rules.md2.positions import attending
 from mlxdiag.inspect.run import Run
-from mlxdiag.inspect.sequences import Sequence, Trim, offset_at
-from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
+from mlxdiag.inspect.sequence import Sequence, Trim, offset_at
+from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry
 
 _RING = ("rotating", "batch_rotating", "static_sliding")
 """Caches that overwrite what they would have to give back."""
 
-_WINDOWED = "model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}\n"
+WINDOWED = "model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}\n"
 
 
 class TrimNotHonoured(Rule):
@@ -131,7 +132,7 @@ steps:
             ):
                 where = f" on the {family} layers" if family else ""
                 return f"{asked} tokens were to be taken back and {done} were{where}"
-        for call in () if run.sequences.restarted[index] is not None else _calls(entry, run):
+        for call in () if run.sequences.restarted[index] is not None else attending(entry, run):
             offset = offset_at(call, index)
             if offset is not None and state.position is not None and offset != state.position:
                 return f"after the trim the {call.family} layers are at {offset}, not at {state.position}"
@@ -162,100 +163,10 @@ steps:
                     break
 
 
-class RollbackAcrossWindow(Rule):
-    """Speculation drafted past the window on a cache that cannot take tokens back.
-
-    A verify block that ends past `W` makes a plain rotating cache drop what the rejected drafts
-    displaced, so the rollback does nothing: the answer goes on with rejected tokens in view. Either the
-    cache needs slack for the block, or speculation must stand down before the window; standing down is
-    legal, and only noted.
-
-    What to do: give the rotating cache slack for a block, or stop drafting once the block would cross
-    the window.
-
-    Seen in: ml-explore/mlx-swift-lm#474; ml-explore/mlx-lm#1423; raullenchai/Rapid-MLX#3605.
-    """
-
-    code = "MD209"
-    name = "rollback-across-window"
-    absorbs = ("MD204",)
-    hint = "mlxdiag replay {trace}"
-    fires = (
-        """\
-model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}
-steps:
-- {step: 7, phase: verify, rows: [{seq: a, offset: 7, tokens: 3}]}
-- {step: 8, phase: rollback, rows: [{seq: a, asked: 2, done: 0}]}
-- {step: 9, phase: verify, rows: [{seq: a, offset: 8, tokens: 3}]}
-""",
-    )
-    quiet = (
-        # Slack makes the rollback exact.
-        """\
-model: {layers: {sliding: {attention: sliding, cache: buffered, window: 8, slack: 32}}}
-steps:
-- {phase: verify, rows: [{seq: a, offset: 7, tokens: 3}]}
-- {phase: rollback, rows: [{seq: a, asked: 2, done: 2}]}
-""",
-        # Before the window.
-        """\
-model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}
-steps:
-- {phase: verify, rows: [{seq: a, offset: 4, tokens: 3}]}
-- {phase: rollback, rows: [{seq: a, asked: 2, done: 2}]}
-""",
-        # Every draft was right.
-        """\
-model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}
-steps:
-- {phase: verify, rows: [{seq: a, offset: 7, tokens: 3}]}
-- {phase: rollback, rows: [{seq: a, asked: 0, done: 0}]}
-""",
-    )
-
-    def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
-        sequences = run.sequences
-        for index, (row, state) in enumerate(zip(sequences.rows, sequences.states, strict=True)):
-            kind = row.phase or sequences.kind
-            if state is None or kind not in ("rollback", "verify"):
-                continue
-            asked, done, end = _asked(entry, row, kind, state, sequences.observed[index])
-            window = None if end is None else _crossed(entry, run, end)
-            if window is None or end is None:
-                continue
-            if entry.refused is not None:
-                yield self.found(
-                    f"a block to {end} crosses the window of {window};"
-                    f" speculation stands down: {entry.refused}",
-                    severity="info",
-                    seq=row.seq,
-                    step=entry.step,
-                    window=window,
-                )
-            elif kind == "rollback" and asked and done == 0:
-                yield self.found(
-                    f"the block ended at {end}, past the window of {window}:"
-                    f" of {asked} tokens none was rolled back",
-                    seq=row.seq,
-                    step=entry.step,
-                    window=window,
-                    asked=asked,
-                    done=done,
-                )
-
-
 def _counts(trim: Trim) -> Iterator[tuple[int | None, int | None, str | None]]:
     yield trim.asked, trim.done, None
     for call in trim.layers:
         yield call.asked if call.asked is not None else trim.asked, call.done, call.family
-
-
-def _calls(entry: Entry, run: Run) -> list[Attention]:
-    return [
-        call
-        for call in entry.attention or ()
-        if call.cache != "recurrent" and run.facts(call.family).kind != "recurrent"
-    ]
 
 
 def _cannot(trim: Trim, run: Run) -> str | None:
@@ -263,7 +174,7 @@ def _cannot(trim: Trim, run: Run) -> str | None:
     cut = trim.done if trim.done is not None else trim.asked
     if not cut or trim.held is None or cut <= trim.pads:
         return None
-    for family, window in _rings(trim.layers, run):
+    for family, window in rings(trim.layers, run):
         if trim.held > window:
             return (
                 f"{cut} tokens were taken back from the {family} ring of {window} at {trim.held}:"
@@ -272,7 +183,7 @@ def _cannot(trim: Trim, run: Run) -> str | None:
     return None
 
 
-def _rings(calls: tuple[Attention, ...], run: Run) -> Iterator[tuple[str | None, int]]:
+def rings(calls: tuple[Attention, ...], run: Run) -> Iterator[tuple[str | None, int]]:
     """Plain rotating layers and their windows: of the calls, else of the model."""
     if calls:
         named = [(call.family, call.cache, call.window) for call in calls]
@@ -284,22 +195,3 @@ def _rings(calls: tuple[Attention, ...], run: Run) -> Iterator[tuple[str | None,
         bound = window if window is not None else facts.window
         if (cache or facts.cache) in _RING and bound is not None and not facts.slack:
             yield family, bound
-
-
-def _asked(
-    entry: Entry, row: Row, kind: str, state: Sequence, seen: int | None
-) -> tuple[int | None, int | None, int | None]:
-    """Tokens asked back, tokens given back, and where the block ends."""
-    if kind == "verify":
-        begin = seen if seen is not None else state.position
-        return None, None, None if begin is None or row.tokens is None else begin + row.tokens
-    layers = [call for call in entry.attention or () if call.done is not None]
-    asked = row.asked if row.asked is not None else max((call.asked or 0 for call in layers), default=None)
-    done = min((call.done for call in layers if call.done is not None), default=row.done)
-    return asked, done, state.verify.end if state.verify is not None else None
-
-
-def _crossed(entry: Entry, run: Run, end: int) -> int | None:
-    """The window that a block ending at `end` crosses on a cache without slack."""
-    windows = [window for _, window in _rings(tuple(entry.attention or ()), run) if end > window]
-    return min(windows, default=None)
