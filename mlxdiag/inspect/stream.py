@@ -35,7 +35,6 @@ class Stream:
         "filler",
         "joins",
         "nonfinite",
-        "onset",
         "pad_run",
         "prompt",
         "reserved",
@@ -56,7 +55,6 @@ class Stream:
         self.alone = True
         self.nonfinite = False
         self.bad = False
-        self.onset: int | None = None
         self.told: set[str] = set()
         self.joins: deque[int] = deque(maxlen=JOINS)
         self.pad_run = 0

@@ -29,6 +29,11 @@ class Fact(NamedTuple):
     onset: int
     """Generated token at which it begins; the first one is 0."""
     evidence: dict[str, Any]
+    prompt: int | None = None
+    """Length of the prompt, where it is known."""
+    adopted: bool = False
+    joins: tuple[int, ...] = ()
+    """How many tokens had been generated whenever another sequence joined."""
 
 
 BAD = ("reserved", "pads", "zeros", "short-cycle", "long-cycle", "flood")
@@ -180,13 +185,10 @@ class Streams:
         if kind in stream.told:
             return
         stream.told.add(kind)
-        evidence["prompt"] = stream.prompt
         if kind in BAD:
-            evidence["joins"] = list(stream.joins)
-            evidence["adopted"] = stream.adopted
             stream.bad = True
-            stream.onset = index if stream.onset is None else min(index, stream.onset)
-        self.new.append(Fact(kind, stream.seq, step, index, evidence))
+        context = (stream.prompt, stream.adopted, tuple(stream.joins))
+        self.new.append(Fact(kind, stream.seq, step, index, evidence, *context))
 
     def _finish(self, key: Key, stream: Stream, step: int | None, finish: str | None) -> None:
         for found in stream.at_end():

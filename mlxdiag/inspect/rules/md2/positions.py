@@ -8,7 +8,7 @@ from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
 from mlxdiag.inspect.sequence import offset_at
-from mlxdiag.traces.types import Attention, Entry
+from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry
 
 
 class LayersOutOfStep(Rule):
@@ -57,7 +57,7 @@ steps:
     )
 
     def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
-        if not run.is_forward(entry):
+        if run.sequences.kind not in FORWARD_PHASES:
             return
         calls = attending(entry, run)
         if len(calls) < 2:
@@ -165,7 +165,7 @@ steps:
     )
 
     def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
-        if not run.is_forward(entry):
+        if run.sequences.kind not in FORWARD_PHASES:
             return
         yield from self._rope(entry, run)
         sequences = run.sequences

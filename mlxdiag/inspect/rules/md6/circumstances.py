@@ -77,7 +77,7 @@ steps:
 
 
 def _edge(fact: Fact, run: Run) -> str | None:
-    prompt = fact.evidence["prompt"]
+    prompt = fact.prompt
     position = None if prompt is None else prompt + fact.onset
     layers = (run.model.layers if run.model is not None else None) or {}
     windows = {run.facts(name).window for name in layers} - {None}
@@ -86,9 +86,9 @@ def _edge(fact: Fact, run: Run) -> str | None:
     chunk = run.scheduler.chunk
     if position and chunk and chunk > 1 and position % chunk == 0:
         return f"position {position}, an edge of chunks of {chunk}"
-    if fact.onset > 0 and fact.onset in fact.evidence["joins"]:
+    if fact.onset > 0 and fact.onset in fact.joins:
         return "the step at which another sequence joined"
-    if fact.onset == 0 and fact.evidence["adopted"]:
+    if fact.onset == 0 and fact.adopted:
         return "the first token after a cache hit"
     return None
 

@@ -90,8 +90,8 @@ steps:
 
     def message(self, fact: Fact) -> str:
         e = fact.evidence
-        distinct = f", {e['distinct']} different" if e["distinct"] > 1 else ""
-        return f"{e['reserved']} reserved tokens{distinct} within {e['span']}, {_since(fact)}"
+        different = f"{e['distinct']} different" if e["distinct"] == e["reserved"] else str(e["reserved"])
+        return f"{different} reserved tokens within {e['span']}, {_since(fact)}"
 
 
 class PadRun(TokenRule):
