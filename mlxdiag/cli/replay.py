@@ -34,7 +34,7 @@ def main(
     backend: Annotated[str, typer.Option("--backend", metavar="LIBRARY", help="mlx.")] = "mlx",
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="DEVICE", help="metal, cuda or cpu; default: the library's."),
+        typer.Option("--device", metavar="DEVICE", help="metal, cuda or cpu; default: the library's own."),
     ] = None,
     model: Annotated[
         Path | None,
@@ -82,6 +82,8 @@ def main(
     require_backend(backend)
     recorded, broken = read_what_is_whole(trace)
     config = checkpoint_config(model) if model is not None else None
+    if not plan:
+        experiment.require_family(recorded, config)
     prepared = experiment.prepare(recorded, source=trace, config=config)
     for note in prepared.plan.notes:
         complain(f"note: {note}")

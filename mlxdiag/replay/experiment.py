@@ -41,6 +41,21 @@ class Ran(msgspec.Struct, frozen=True):
     report: Report
 
 
+def require_family(trace: Trace, config: dict[str, Any] | None = None) -> None:
+    """Fail early where the installed library lacks the trace's family.
+
+    Raises:
+        UnjudgedError: with the reason, and what to install where that helps.
+    """
+    from mlxdiag.models.mlx import library
+
+    whole = config if config is not None else _whole_config(planning.model_of(trace))
+    name = str(library.wrapped(whole).get("model_type"))
+    family = library.family(name)
+    if isinstance(family, Skipped):
+        raise UnjudgedError(f"{name}: {family}")
+
+
 def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) -> Prepared:
     """Lay the plan of a trace, without building a model.
 
@@ -63,7 +78,10 @@ def _whole_config(model: Model) -> dict[str, Any]:
     name = model.architecture or ""
     own = dict(model.config or {})
     if name in catalogue.CATALOGUE:
-        return {**catalogue.config(name), **own}
+        known = catalogue.config(name)
+        if "text_config" in known and "text_config" not in own:
+            return {**known, "text_config": {**known["text_config"], **own}}
+        return {**known, **own}
     if any(key in own for key in ("num_hidden_layers", "n_layers", "n_layer", "layer_types")):
         return {"model_type": name, **own}
     raise UnjudgedError(

@@ -1,0 +1,57 @@
+"""What stands between a trace and a model: the geometry, the windows, the family, the checkpoint."""
+
+import json
+
+import pytest
+
+from mlxdiag.errors import UnjudgedError, UnreadableError
+from mlxdiag.replay import experiment
+from mlxdiag.traces.reader import parse
+from tests.replay.traces import trace
+
+STEP = '{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}'
+
+
+def headed(model: str):
+    return parse(f"schema: mlxdiag.trace/1\nmodel: {model}\nsteps:\n- {STEP}\n")
+
+
+def test_the_traces_window_replaces_the_catalogues():
+    prepared = experiment.prepare(trace(STEP, "gemma3_text"), source="t")
+    assert prepared.families["sliding"].window == 8
+    instance = experiment.instance_for(prepared)
+    assert {layer.window for layer in instance.geometry.layers} == {8, None}
+
+
+def test_a_wrappers_config_reaches_its_text_model():
+    prepared = experiment.prepare(headed("{architecture: gemma3, config: {sliding_window: 16}}"), source="t")
+    assert prepared.config["text_config"]["sliding_window"] == 16
+    assert prepared.families["sliding"].window == 16
+
+
+def test_a_family_that_nobody_knows_is_unjudged_and_names_the_way_out():
+    with pytest.raises(UnjudgedError, match="--model DIR"):
+        experiment.prepare(headed("{architecture: nosuch}"), source="t")
+
+
+@pytest.mark.parametrize("name", ["diffusion_gemma", "baichuan"])
+def test_a_family_that_the_library_lacks_is_unjudged_with_its_reason(name):
+    config = {"model_type": name, "num_hidden_layers": 2}
+    with pytest.raises(UnjudgedError, match=name):
+        experiment.require_family(headed(f"{{architecture: {name}}}"), config)
+
+
+def test_a_checkpoint_directory_without_weights_is_unreadable(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "num_hidden_layers": 2}))
+    prepared = experiment.prepare(trace(STEP, "llama"), source="t")
+    with pytest.raises(UnreadableError, match="weights|safetensors"):
+        experiment.instance_for(prepared, model_dir=tmp_path)
+
+
+def test_equal_seeds_give_equal_runs():
+    prepared = experiment.prepare(trace(STEP, "gpt_oss"), source="t")
+    first, second = (
+        experiment.run_policies(prepared, experiment.instance_for(prepared), ("strict",))[0].trace.entries
+        for _ in range(2)
+    )
+    assert first == second
