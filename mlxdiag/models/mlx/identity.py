@@ -221,7 +221,8 @@ def visible_keys(mask: Any, batch: int, q: int, length: int) -> Ints | None:
     array = np.array(mask if mask.dtype == mx.bool_ else mask.astype(mx.float32))
     visible: Ints = array if array.dtype == np.bool_ else np.greater(array, BLOCKED)
     if visible.ndim >= 3:
-        visible = np.any(visible, axis=-3)
+        heads = tuple(range(1, visible.ndim - 2)) if visible.ndim > 3 else 0
+        visible = np.any(visible, axis=heads)
     while visible.ndim < 3:
         visible = visible[None]
     fits = visible.shape[-1] in (1, length) and visible.shape[-2] in (1, q) and visible.shape[0] in (1, batch)

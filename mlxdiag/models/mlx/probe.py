@@ -168,7 +168,7 @@ class Probe:
             index = layers.get(id(layer))
             if index is None or frame.layer is not None:
                 return original(layer, *args, **kwargs)
-            frame.enter(index, args, kwargs)
+            frame.enter(index, layer, args, kwargs)
             try:
                 if watcher is not None and id(layer) in manual:
                     args, kwargs = watcher.entering(frame)

@@ -31,6 +31,7 @@ class Frame:
         "known",
         "kwargs",
         "layer",
+        "module",
         "pending",
         "returns",
         "rope",
@@ -41,6 +42,8 @@ class Frame:
         self.step = step
         self.caches = caches
         self.layer: int | None = None
+        self.module: Any = None
+        """The running layer itself."""
         self.args: tuple[Any, ...] = ()
         self.kwargs: dict[str, Any] = {}
         self.rope: Any = None
@@ -58,8 +61,8 @@ class Frame:
         shown.
         """
 
-    def enter(self, layer: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.layer, self.args, self.kwargs = layer, args, kwargs
+    def enter(self, layer: int, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.layer, self.module, self.args, self.kwargs = layer, module, args, kwargs
         self.rope = None
         self.applied = None
         self.attended = False

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from mlxdiag.models.mlx.attend import Attend, as_mask, newest
 from mlxdiag.models.mlx.identity import Identity, visible_keys
@@ -71,6 +72,8 @@ class AttendWatcher:
         length = keys.shape[2]
         if isinstance(mask, str):
             mask = visible_keys(mask, batch, q, length)
+        if isinstance(mask, np.ndarray) and mask.ndim == 4 and _grouped(frame.module):
+            mask = mask[:, None]
         mask = as_mask(mask, hidden.dtype)
         frame.applied = (mask, length, event)
         if "mask" in frame.kwargs:
@@ -94,6 +97,8 @@ class AttendWatcher:
                 event.fate, event.fallback = shown.fate, shown.fallback
                 keys = newest(keys, length)
             if self._identity is not None:
+                if _grouped(frame.module):
+                    mask = _over_key_heads(mask, keys.shape[1])
                 event.seen = self._identity.observe(
                     frame.step.model, event, keys, keys, mask, self._feeding()
                 )
@@ -106,3 +111,20 @@ class AttendWatcher:
         if event.rope is None and isinstance(frame.rope, mx.array):
             position: Any = frame.rope.tolist()
             event.rope = position
+
+
+def _grouped(layer: Any) -> bool:
+    """Scores by hand are [B, H, repeats, q, K] where several query heads share a key head (gemma2)."""
+    return getattr(getattr(layer, "self_attn", None), "repeats", 1) > 1
+
+
+def _over_key_heads(mask: Any, heads: int) -> Any:
+    """A [n, 1, q, K] mask added to such scores: its first axis falls on the key heads, not on the batch.
+
+    Every row then sees what any of the n allows; where n is neither 1 nor the number of heads, nothing fits.
+    """
+    if mask is None or isinstance(mask, str) or mask.ndim != 4 or mask.shape[0] == 1:
+        return mask
+    if mask.shape[0] != heads:
+        return mx.zeros((0, 1, *mask.shape[2:]), mx.bool_)
+    return mask.any(axis=0, keepdims=True) if mask.dtype == mx.bool_ else mask.max(axis=0, keepdims=True)

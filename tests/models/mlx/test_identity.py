@@ -396,6 +396,34 @@ class TestPlantedFaults:
         assert visible(step.attention[0], 0, 1) == [(0, p) for p in (0, 1, 2, 3, 8, 9, 10, 11, 12, 13)]
 
 
+class TestBatchesOfGemma2:
+    """mlx-lm's gemma2 adds a [B, 1, q, K] mask to [B, key heads, repeats, q, K] scores."""
+
+    def batch(self, padding: list[int]) -> Driver:
+        driver = Driver("gemma2")
+        assert driver.model.config["num_key_value_heads"] == 2
+        driver.cache = [BatchKVCache(padding) for _ in driver.cache]
+        return driver
+
+    def test_with_as_many_rows_as_key_heads_each_row_sees_what_any_may(self) -> None:
+        driver = self.batch([3, 0])
+        positions = np.array([np.arange(-3, 2), np.arange(5)])
+        step = driver.feed(positions, (0, 1), positions >= 0)
+        event = step.attention[0]
+        assert visible(event, 0, 4) == [(PADDING, -1)] * 3 + [(0, 0), (0, 1)]
+        assert step.error is None
+
+    def test_with_another_number_of_rows_it_fails(self) -> None:
+        driver = self.batch([3, 0, 0])
+        positions = np.array([np.arange(-3, 2), np.arange(5), np.arange(5)])
+        with pytest.raises(ValueError, match="broadcast"):
+            driver.feed(positions, (0, 1, 2), positions >= 0)
+        step = driver.told[-1]
+        assert isinstance(step, StepEvent)
+        assert [(e.layer, e.k, e.mask, e.seen) for e in step.attention] == [(0, 5, (3, 1, 5, 5), None)]
+        assert step.error_layer == 0
+
+
 class TestAmbiguity:
     def event(self, length: int) -> AttentionEvent:
         return AttentionEvent(0, 0, "KVCache", "dense", None, None, None, None, 0, 0, 0, 0, 0, length)
@@ -459,6 +487,13 @@ class TestMasks:
         mask = visible_keys(mx.array([[0.0, low], [-30.0, 5.0]]), 1, 2, 2)
         assert mask is not None
         assert mask.tolist() == [[[True, False], [True, True]]]
+
+    def test_a_batch_axis_with_grouped_heads(self) -> None:
+        mask = np.zeros((2, 1, 1, 1, 2), bool)
+        mask[1, 0, 0, 0, 1] = True
+        seen = visible_keys(mx.array(mask), 2, 1, 2)
+        assert seen is not None
+        assert seen.tolist() == [[[False, False]], [[False, True]]]
 
     def test_rows_stay_apart_and_heads_are_merged(self) -> None:
         mask = np.zeros((2, 3, 1, 2), bool)
