@@ -31,23 +31,23 @@ TINY: dict[str, dict[str, tuple[int, int | None, int]]] = {
     "llama": {"full": (2, None, 0)},
     "qwen3": {"full": (2, None, 0)},
     "gemma2": {"sliding": (2, 4096, 0), "full": (2, None, 0)},
-    "gemma3_text": {"sliding": (10, 512, 0), "full": (2, None, 0)},
-    "gemma3": {"sliding": (10, 1024, 0), "full": (2, None, 0)},
-    "gemma3n": {"sliding": (8, 512, 4), "full": (2, None, 1)},
-    "gemma4_text": {"sliding": (10, 512, 5), "full": (2, None, 1)},
-    "gemma4": {"sliding": (10, 512, 5), "full": (2, None, 1)},
+    "gemma3_text": {"sliding": (5, 512, 0), "full": (1, None, 0)},
+    "gemma3": {"sliding": (5, 1024, 0), "full": (1, None, 0)},
+    "gemma3n": {"sliding": (5, 512, 1), "full": (2, None, 1)},
+    "gemma4_text": {"sliding": (6, 512, 1), "full": (2, None, 1)},
+    "gemma4": {"sliding": (6, 512, 1), "full": (2, None, 1)},
     "gpt_oss": {"sliding": (2, 128, 0), "full": (2, None, 0)},
-    "mellum": {"sliding": (6, 1024, 0), "full": (2, None, 0)},
-    "exaone4": {"sliding": (6, 4096, 0), "full": (2, None, 0)},
-    "exaone_moe": {"sliding": (6, 128, 0), "full": (2, None, 0)},
-    "ministral3": {"sliding": (6, 4096, 0), "full": (2, None, 0)},
-    "step3p5": {"full": (2, None, 0), "sliding": (6, 512, 0)},
-    "cohere2": {"sliding": (6, 4096, 0), "full": (2, None, 0)},
-    "olmo3": {"sliding": (6, 4096, 0), "full": (2, None, 0)},
+    "mellum": {"sliding": (3, 1024, 0), "full": (1, None, 0)},
+    "exaone4": {"sliding": (3, 4096, 0), "full": (1, None, 0)},
+    "exaone_moe": {"sliding": (3, 128, 0), "full": (1, None, 0)},
+    "ministral3": {"sliding": (3, 4096, 0), "full": (1, None, 0)},
+    "step3p5": {"full": (1, None, 0), "sliding": (3, 512, 0)},
+    "cohere2": {"sliding": (3, 4096, 0), "full": (1, None, 0)},
+    "olmo3": {"sliding": (3, 4096, 0), "full": (1, None, 0)},
     "baichuan_m1": {"full": (2, None, 0), "sliding": (2, 8192, 0)},
     "recurrent_gemma": {"recurrent": (4, None, 0), "sliding": (2, 2048, 0)},
 }
-"""Whole periods with two layers of each kind; where keys are shared, one that keeps and one that borrows."""
+"""Whole periods of at least four layers; where keys are shared, one more layer of each kind that borrows them."""
 
 
 def summary(families: dict[str, object]) -> dict[str, tuple[int | None, int | None, int]]:

@@ -10,19 +10,21 @@ from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.mlx import sizes
 
 
+ENOUGH = 4
+"""Layers after which no further period is kept: a period of one or two kinds is repeated, a longer one is not."""
+
+
 def kept_layers(geometry: Geometry) -> tuple[int, ...]:
-    """Which layers a tiny instance keeps: whole periods, two layers of each kind, sharers with their owners.
+    """Which layers a tiny instance keeps: whole periods up to ENOUGH layers, then one sharer of each kind.
 
     Where the pattern has no period, the shortest prefix that holds two of each kind (or all of a rarer one).
     """
     kinds = _kinds(geometry)
     owners = [index for index in range(len(kinds)) if _owns(geometry, index)]
     sharers = [index for index in range(len(kinds)) if not _owns(geometry, index)]
-    if not sharers:
-        return tuple(range(_prefix(kinds, twice=2)))
-    head = _prefix([kinds[index] for index in owners], twice=1)
-    tail = _prefix([kinds[index] for index in sharers], twice=1)
-    return tuple(owners[:head] + sharers[:tail])
+    head = owners[: _prefix([kinds[index] for index in owners])]
+    first_of_kind = {kinds[index]: index for index in reversed(sharers)}
+    return tuple(head + sorted(first_of_kind.values()))
 
 
 def cut(
@@ -122,15 +124,14 @@ def _owns(geometry: Geometry, index: int) -> bool:
     return layer is None or layer.shares is None
 
 
-def _prefix(kinds: Sequence[str], twice: int) -> int:
-    """Length of the shortest prefix of whole periods with `twice` layers of each kind, at most all."""
+def _prefix(kinds: Sequence[str]) -> int:
+    """Length of the shortest prefix of whole periods with at least ENOUGH layers, or all there are."""
     period = _period(kinds)
     if period is None:
-        wanted = {kind: min(twice, count) for kind, count in Counter(kinds).items()}
+        wanted = {kind: min(2, count) for kind, count in Counter(kinds).items()}
         length = next(n for n in range(1, len(kinds) + 1) if _holds(kinds[:n], wanted))
     else:
-        rarest = min(Counter(kinds[:period]).values())
-        length = period * -(-twice // rarest)
+        length = period * -(-min(ENOUGH, period * 2) // period)
     return min(max(length, 2), len(kinds))
 
 
