@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from mlx_lm.models.cache import ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 from msgspec import UNSET
 
@@ -139,6 +145,26 @@ class Quantized(OneSequence):
         return {"kv_bits": 8}
 
 
+class QuantizedLater(Quantized):
+    """`maybe_quantize_kv_cache`: plain until some step, then converted in place."""
+
+    kind = "dense"
+
+    def make(self) -> Any:
+        return KVCache()
+
+    def facts(self) -> dict[str, Any]:
+        return {"kv_bits": 8} if self.kind == "quantized" else {}
+
+    @precondition(lambda self: self.kind == "dense")
+    @rule()
+    def quantize(self) -> None:
+        self.cache = self.cache.to_quantized(group_size=32, bits=8)
+        self.kind = "quantized"
+        layer = Attention(family="full", cache="quantized", offset=self.cache.offset, kv_bits=8)
+        self.entries.append(Entry(phase="quantize", rows=[Row(seq="a")], attention=[layer]))
+
+
 class Rotating(OneSequence):
     kind = "rotating"
     family = "sliding"
@@ -258,7 +284,16 @@ class FrontTrimmed(OneSequence):
         )
 
 
-ONE_SEQUENCE = [Dense, Quantized, Rotating, RotatingWithSinks, Chunked, Buffered, FrontTrimmed]
+ONE_SEQUENCE = [
+    Dense,
+    Quantized,
+    QuantizedLater,
+    Rotating,
+    RotatingWithSinks,
+    Chunked,
+    Buffered,
+    FrontTrimmed,
+]
 
 
 @pytest.mark.parametrize("machine", ONE_SEQUENCE, ids=lambda machine: machine.__name__)
