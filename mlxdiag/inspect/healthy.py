@@ -14,7 +14,7 @@ from mlxdiag.inspect.facts import Facts
 
 if TYPE_CHECKING:
     from mlxdiag.inspect.run import Run
-    from mlxdiag.traces.types import Attention, Entry, Row
+    from mlxdiag.traces.types import Attention, Entry
 
 Form = tuple[str | None, int | None, int | None, int, int]
 """Cache, window and keep that a family's calls recorded so far, then the attention's window and the cache's
@@ -57,67 +57,69 @@ class Healthy:
             return False
         padded = False
         for index, row in enumerate(rows):
-            if row.left_padding is not None:
-                padded = True
             held = row.offset
             if held is not None and held != (offset[index] if ragged else offset):  # type: ignore[index]
                 return False
-            if not _plain(row):
+            if row.left_padding is not None:
+                padded = True
+            tokens, logprob, emitted = row.tokens, row.logprob, row.emitted
+            if (
+                not tokens
+                or (row.padded is not None and row.padded != tokens)
+                or row.scheduled == 0
+                or (logprob is not UNSET and logprob.__class__ is not float)
+                or (row.classes is not None and len(row.classes) != emitted)
+                or (row.ids is not None and len(row.ids) != emitted)
+            ):
                 return False
-        for call in calls:
-            if call.offset != offset or not self._call(call, batch, padded, ragged):
+        forms = self.forms
+        for a in calls:
+            cache, recorded, keep, window, bound = forms.get(a.family) or self._form(a)
+            q, k, cursor, rope, live, mask = a.q, a.k, a.cursor, a.rope, a.live, a.mask
+            if a.cache != cache or a.window != recorded or a.keep != keep:
+                self._form(a)
+                return False
+            if (
+                window < 0
+                or not q
+                or k.__class__ is not int
+                or a.offset != offset
+                or (rope is not None and rope != offset)
+                or a.live_start
+                or a.fate is not None
+                or a.fallback is not None
+                or a.kv_bits is not None
+                or a.vectors is not None
+                or a.visible is not None
+                or a.totals is not None
+                or a.missing is not None
+                or a.future is not None
+                or a.padding is not None
+                or a.foreign is not None
+            ):
+                return False
+            if cursor is None:
+                if ragged or padded:
+                    return False
+                cursor = offset  # type: ignore[assignment]
+            elif not ragged and cursor != offset:
+                return False
+            if cursor < 0 or q < 0 or (padded and q > 1):  # type: ignore[operator]
+                return False
+            held = bound - 1 if bound and cursor >= bound else cursor  # type: ignore[operator]
+            if k != held + q or (live is not None and live != cursor and (not bound or live < held)):  # type: ignore[operator]
+                return False
+            if a.buffer is not None and a.buffer < k:
+                return False
+            if mask is None or mask.__class__ is str:
+                if padded or (window and k > window):
+                    return False
+            elif mask is UNSET:
+                if padded:
+                    return False
+            elif not _fits(mask, q, k, batch, padded):  # type: ignore[arg-type]
                 return False
         return True
-
-    def _call(self, a: Attention, batch: int, padded: bool, ragged: bool) -> bool:
-        form = self.forms.get(a.family) or self._form(a)
-        cache, recorded, keep, window, bound = form
-        q, k = a.q, a.k
-        if a.cache != cache or a.window != recorded or a.keep != keep:
-            self._form(a)
-            return False
-        if (
-            window < 0
-            or q is None
-            or k.__class__ is not int
-            or a.live_start
-            or a.fate is not None
-            or a.fallback is not None
-            or a.crop is not None
-            or a.asked is not None
-            or a.done is not None
-            or a.kv_bits is not None
-            or a.vectors is not None
-            or a.visible is not None
-            or a.first is not None
-            or a.last is not None
-            or a.totals is not None
-            or a.missing is not None
-            or a.future is not None
-            or a.padding is not None
-            or a.foreign is not None
-        ):
-            return False
-        cursor, rope = a.cursor, a.rope
-        if cursor is None:
-            if ragged or padded:
-                return False
-            cursor = a.offset  # type: ignore[assignment]
-        elif not ragged and cursor != a.offset:
-            return False
-        if cursor < 0 or q < 1 or (padded and q > 1) or (rope is not None and rope != a.offset):  # type: ignore[operator]
-            return False
-        held = cursor if not bound or cursor < bound else bound - 1  # type: ignore[operator]
-        if k != held + q or (a.live is not None and a.live != cursor and (not bound or a.live < held)):  # type: ignore[operator]
-            return False
-        if a.buffer is not None and a.buffer < k:
-            return False
-        mask = a.mask
-        if mask is None or mask.__class__ is str:
-            return not padded and not (window and k > window)
-        if mask is UNSET:
-            return not padded
-        return _fits(mask, q, k, batch, padded)  # type: ignore[arg-type]
 
     def _form(self, a: Attention) -> Form:
         window, bound = _form(a, self.run.facts(a.family), self.run.scheduler.max_kv)
@@ -140,20 +142,6 @@ def _form(a: Attention, facts: Facts, cap: int | None) -> tuple[int, int]:
     if cache in _DENSE:
         return (window, 0)
     return (window, window) if cache in _RING else (_UNFIT, 0)
-
-
-def _plain(row: Row) -> bool:
-    """A row that was fed and emitted as any: nothing for the rules of batches and numbers."""
-    tokens, logprob, emitted = row.tokens, row.logprob, row.emitted
-    return (
-        tokens is not None
-        and tokens > 0
-        and (row.padded is None or row.padded == tokens)
-        and row.scheduled != 0
-        and (logprob is UNSET or logprob.__class__ is float)
-        and (row.classes is None or len(row.classes) == emitted)
-        and (row.ids is None or len(row.ids) == emitted)
-    )
 
 
 def _fits(shape: tuple[int, ...], q: int, k: int, batch: int, padded: bool) -> bool:

@@ -15,9 +15,9 @@ from mlxdiag.inspect.healthy import Healthy
 from mlxdiag.inspect.ledger import Ledger
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.rules import RULES
-from mlxdiag.inspect.run import Run
+from mlxdiag.inspect.run import Run, is_model
 from mlxdiag.inspect.tracks import Tracks
-from mlxdiag.traces.types import Entry, Header, Trace
+from mlxdiag.traces.types import EVENT_PHASES, Entry, Header, Trace
 
 
 def inspect_trace(trace: Trace, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Report:
@@ -53,6 +53,7 @@ class Inspector:
         self.run = Run(header)
         self._healthy = Healthy(self.run)
         self._tracks = Tracks(self.run.sequences)
+        self._is_healthy, self._is_steady = self._healthy.entry, self._tracks.decode
         self._model: str | None = None
         self._quick = quick
         self._steady = self._passed = 0
@@ -74,15 +75,21 @@ class Inspector:
         if self._quick:
             if entry.model is not None and entry.model != self._model:
                 self._switch(entry)
-            healthy = run.follows(entry) and self._healthy.entry(entry)
-            if healthy and entry.phase == "decode" and self._tracks.decode(entry):
-                run.skip(entry)
+            step, before = entry.step, run.step
+            healthy = (before is None or step is None or before <= step <= before + 1) and self._is_healthy(
+                entry
+            )
+            if healthy and entry.phase == "decode" and self._is_steady(entry):
+                run.before = before
+                if step is not None:
+                    run.step = step
+                run.last = entry
                 self._steady += 1
                 self._passed += len(entry.attention)  # type: ignore[arg-type]
                 return _NONE
             self._tracks.leave(entry, forward=healthy or run.is_forward(entry))
         undisturbed = run.enter(entry)
-        if entry.phase == "model":
+        if is_model(entry):
             self._model = None
             self._healthy.forget()
         elif entry.phase != "end":
@@ -172,6 +179,7 @@ def judgeable(call: Call) -> bool:
         or (a.asked is not None and a.done is not None)
         or (a.mask is not UNSET and call.mask_q is not None and call.q is not None)
         or (call.kind == "recurrent" and a.offset is not None)
+        or (a.cache is not None and call.entry.kind in EVENT_PHASES)
     )
 
 

@@ -10,6 +10,11 @@ _BOUND = 4096
 """Families remembered; a file with endlessly many names must not grow the run."""
 
 
+def is_model(entry: Entry) -> bool:
+    """Whether the entry tells of a model; by hand its phase may be left out."""
+    return entry.phase == "model" or (entry.phase is None and entry.rows is None and entry.kind == "model")
+
+
 class Run:
     """State shared by the rules, of bounded size. The inspector alone moves it on, by `enter`."""
 
@@ -41,12 +46,13 @@ class Run:
 
     def enter(self, entry: Entry) -> bool:
         """Move on to `entry`. True when the sequences found nothing in it for an MD2 or MD6 rule."""
-        phase = entry.phase
-        if phase == "model":
-            self._learn(entry)
-            return False
-        if phase == "end":
-            self.ended = True
+        phase = "model" if is_model(entry) else entry.phase
+        if phase in ("model", "end"):
+            self.sequences.rest()
+            if phase == "model":
+                self._learn(entry)
+            else:
+                self.ended = True
             return False
         if entry.model is not None:
             self.switch(entry)
@@ -60,18 +66,6 @@ class Run:
         """Make the model that the entry names the present one; an unknown name changes nothing."""
         self.model = self.models.get(entry.model, self.model)
 
-    def follows(self, entry: Entry) -> bool:
-        """Whether the entry's step is this one or the next; true where steps are not numbered."""
-        before, step = self.step, entry.step
-        return before is None or step is None or before <= step <= before + 1
-
-    def skip(self, entry: Entry) -> None:
-        """Move on past an entry that was judged healthy and counted elsewhere."""
-        self.before = self.step
-        if entry.step is not None:
-            self.step = entry.step
-        self.last = entry
-
     def facts(self, family: str | None) -> Facts:
         """The config's word on a family of the present model."""
         model = self.model
@@ -84,8 +78,8 @@ class Run:
         return known
 
     def is_forward(self, entry: Entry) -> bool:
-        """Whether a model ran in this entry (an absent phase means a forward)."""
-        return entry.phase is None or entry.phase in FORWARD_PHASES
+        """Whether a model ran in this entry."""
+        return (entry.phase or entry.kind) in FORWARD_PHASES
 
     def _learn(self, entry: Entry) -> None:
         self.model = entry

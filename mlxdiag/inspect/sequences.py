@@ -73,6 +73,13 @@ class Sequences:
                 quiet = state.settled and seen == state.position and row.drafted is None
         return quiet and _agree(calls)
 
+    def rest(self) -> None:
+        """Stand between entries: at a model or the end, what the entry before showed is not shown again."""
+        self._book()
+        self.rows, self.states, self.observed, self.restarted = (), [], [], []
+        self.kind = ""
+        self.streams.new = []
+
     def steady(self, key: Key) -> int | None:
         """Position of a sequence that decodes plain text with nothing outstanding; None for any other.
 

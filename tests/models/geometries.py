@@ -47,7 +47,7 @@ TINY: dict[str, dict[str, tuple[int, int | None, int]]] = {
     "baichuan_m1": {"full": (2, None, 0), "sliding": (2, 8192, 0)},
     "recurrent_gemma": {"recurrent": (4, None, 0), "sliding": (2, 2048, 0)},
 }
-"""Whole periods of at least four layers; where keys are shared, one more layer of each kind that borrows them."""
+"""Whole periods of at least four layers; where keys are shared, one more layer of each kind that borrows."""
 
 
 def summary(families: dict[str, object]) -> dict[str, tuple[int | None, int | None, int]]:

@@ -9,9 +9,8 @@ from typing import Any
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.mlx import sizes
 
-
 ENOUGH = 4
-"""Layers after which no further period is kept: a period of one or two kinds is repeated, a longer one is not."""
+"""Layers after which no further period is kept: short periods are repeated, long ones are not."""
 
 
 def kept_layers(geometry: Geometry) -> tuple[int, ...]:

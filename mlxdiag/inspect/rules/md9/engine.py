@@ -8,7 +8,7 @@ from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.facts import ROTATING
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
-from mlxdiag.inspect.run import Run
+from mlxdiag.inspect.run import Run, is_model
 from mlxdiag.traces.types import Entry
 
 
@@ -72,7 +72,7 @@ steps: []
             yield self._narrow(call.family, call.bound, call.keep, call.entry.step)
 
     def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
-        if entry.phase == "model":
+        if is_model(entry):
             yield from self._of_model(entry, run)
         text = (entry.error.text if entry.error else None) or ""
         if "Quantization NYI" in text:
