@@ -168,5 +168,9 @@ def test_ragged_rows_of_the_batch_generator_are_followed(family: str) -> None:
         assert isinstance(event.offset, list)
         assert event.rope == event.offset
         assert event.cursor is not None
-        kept = event.cursor if event.window is None else min(event.cursor, event.window - (event.q > 1))
-        assert event.k == min(kept + event.q, (event.window or 10**6) if event.q == 1 else 10**6)
+        if event.window is None:
+            assert event.k == event.cursor + event.q
+        elif event.q == 1:
+            assert event.k == min(event.cursor + 1, event.window)
+        else:
+            assert event.k == min(event.cursor, event.window - 1) + event.q
