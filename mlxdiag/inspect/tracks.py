@@ -67,6 +67,8 @@ class Tracks:
     def __init__(self, sequences: Sequences) -> None:
         self.sequences = sequences
         self._known: dict[Key, Track] = {}
+        self._waiting: list[Track] = []
+        """Those with steps to book, so that a flush costs nothing for the thousands that rest."""
         self._latest: Track | None = None
 
     def decode(self, entry: Entry) -> bool:
@@ -82,7 +84,9 @@ class Tracks:
             track = self._latest = self._find((entry.model, row.seq), row)
         if track is None or not track.count(row, offset[0] if offset.__class__ is list else offset):  # type: ignore[arg-type]
             return False
-        if track.steps >= _PENDING:
+        if track.steps == 1:
+            self._waiting.append(track)
+        elif track.steps >= _PENDING:
             self.flush()
         return True
 
@@ -96,6 +100,7 @@ class Tracks:
                     other.uncount()
                 return False
             counted.append(track)
+        self._waiting += [track for track in counted if track.steps == 1]
         if counted[0].steps >= _PENDING:
             self.flush()
         return True
@@ -110,18 +115,19 @@ class Tracks:
 
     def flush(self) -> None:
         """Book what waits. The tracks go on where they are."""
-        for key, track in self._known.items():
+        for track in self._waiting:
             if track.steps:
                 tokens = 0 if track.classes is None else track.steps
-                self.sequences.advance(key, track.steps, tokens, track.ids if track.named else None)
+                self.sequences.advance(track.key, track.steps, tokens, track.ids if track.named else None)
                 track.steps = 0
                 track.ids = []
+        self._waiting.clear()
 
     def leave(self, entry: Entry, forward: bool) -> None:
         """Book what waits and forget the rows of an entry that others will read; after an event, all."""
         self.flush()
         self._latest = None
-        if not forward or entry.rows is None:
+        if not forward or entry.rows is None or len(self._known) >= _BOUND:
             self._known.clear()
         else:
             for row in entry.rows:
