@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mlxdiag.inspect.facts import Facts
 from mlxdiag.traces.types import Attention, Entry, Row
 
 
@@ -51,6 +52,7 @@ class Sequence:
         "pads",
         "pending",
         "position",
+        "rings",
         "seq",
         "settled",
         "start",
@@ -63,8 +65,8 @@ class Sequence:
         self.seq = seq
         self.position: int | None = None
         """Position of the next real token."""
-        self.other: int | None = None
-        """A second legal one: after a verify whose roll-back need not be recorded."""
+        self.other: range | None = None
+        """Further legal ones: after a verify whose rollback need not be recorded."""
         self.start = 0
         self.fed = 0
         self.trimmed = 0
@@ -81,12 +83,25 @@ class Sequence:
         self.verify: Verify | None = None
         self.kinds: dict[str | None, str] = {}
         self.layers: int | None = None
+        self.rings: dict[str | None, int | None] = {}
+        """Bound of each family's plain ring at the last forward that named its caches; None for others."""
 
-    def restart(self) -> None:
-        """The engine feeds the prompt again from its first token."""
-        self.position, self.other, self.start = 0, None, 0
+    def restart(self, position: int) -> None:
+        """The engine feeds the prompt again from its first token; below 0 where left padding precedes it."""
+        self.position, self.other, self.start = position, None, 0
         self.fed = self.trimmed = self.pads = 0
         self.padded = self.pending = self.decoded = False
+
+
+RINGS = ("rotating", "batch_rotating", "static_sliding")
+"""Caches that overwrite what they would have to give back."""
+
+
+def ring_bound(call: Attention, facts: Facts) -> int | None:
+    """Bound of the layer's ring; None where it keeps all keys, or has slack to give some back."""
+    if (call.cache or facts.cache) not in RINGS or call.slack or facts.slack:
+        return None
+    return call.window if call.window is not None else facts.window
 
 
 def offset_at(call: Attention, index: int) -> int | None:

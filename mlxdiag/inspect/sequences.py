@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from mlxdiag.inspect.facts import BATCHED
-from mlxdiag.inspect.sequence import Sequence, Trim, Verify, cache_kinds, offset_at
+from mlxdiag.inspect.sequence import Sequence, Trim, Verify, cache_kinds, offset_at, ring_bound
 from mlxdiag.inspect.tokens import Key, Streams, row_key
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
 
@@ -65,9 +65,9 @@ class Sequences:
             self.observed.append(seen)
             if state is None:
                 continue
-            if seen == 0 and state.position and forward and (row.phase or kind) in ("prefill", "chunk"):
+            if forward and _restarts(row.phase or kind, seen, state.position):
                 self.restarted[index] = state.position
-                state.restart()
+                state.restart(seen or 0)
                 quiet = False
             elif quiet:
                 quiet = state.settled and seen == state.position and row.drafted is None
@@ -118,6 +118,9 @@ class Sequences:
             return row.padded
         entry = self._entry
         for call in (entry.attention if entry is not None else None) or ():
+            if call.cache == "paged" or isinstance(call.k, list):
+                # Packed rows: the call's length is the sum of theirs.
+                return row.tokens
             if call.q is not None and call.cache != "recurrent":
                 return call.q
         return row.tokens
@@ -129,7 +132,7 @@ class Sequences:
         known = self._known
         state = known.get(key)
         if state is None:
-            if row.seq is None and len(known) == 1:
+            if row.seq is None and len(known) == 1 and next(iter(known))[0] == entry.model:
                 return next(iter(known.values()))
             state = known[key] = Sequence(row.seq)
             if len(known) > BOUND:
@@ -158,18 +161,30 @@ class Sequences:
             )
             if row.finish is not None:
                 self._known.pop((entry.model, row.seq), None)
-        if self.kind == "finalize" and entry.rows is None:
-            for state in self._known.values():
-                state.pads, state.pending = 0, False
+        if entry.rows is None and len(self._known) > 1:
+            self._book_unnamed(entry)
         if self.kind == "save":
             self._note_saved(entry)
         self._entry = None
+
+    def _book_unnamed(self, entry: Entry) -> None:
+        """An event that does not say whose it is, while several sequences are known."""
+        for key, state in self._known.items():
+            if key[0] != entry.model:
+                continue
+            if self.kind == "finalize":
+                state.pads, state.pending = 0, False
+            elif self.kind in ("trim", "rollback", "adopt", "load"):
+                state.position = None
 
     def _book_forward(self, kind: str, index: int, row: Row, state: Sequence, seen: int | None) -> None:
         assert self._entry is not None
         state.trim = state.adopted = state.verify = None
         width = row.tokens if kind == "decode" else self.width(row)
-        fed = row.tokens if row.tokens is not None else width
+        fed = row.tokens
+        if fed is None and (width == 1 or len(self.rows) == 1):
+            # Of several rows some may be padded.
+            fed = width
         begin = state.position if seen is None else seen
         if state.position is None and not state.fed:
             state.start = max(begin or 0, 0)
@@ -189,8 +204,9 @@ class Sequences:
         state.fed += fed or 0
         if kind == "verify" and begin is not None and fed is not None:
             state.verify = Verify(self._entry.step, begin, begin + fed)
-            if row.accepted is not None:
-                state.other = begin + row.accepted + 1
+            least = 1 if row.accepted is None else row.accepted + 1
+            state.other = range(begin + least, begin + (fed if row.accepted is None else least + 1))
+        state.rings = self._rings() or state.rings
         state.decoded = kind == "decode" or (kind == "verify" and state.decoded)
 
     def _book_padding(self, row: Row, state: Sequence, extra: int) -> None:
@@ -202,6 +218,12 @@ class Sequences:
         if row.right_padding or (extra > 0 and self._batched()):
             state.pending = True
 
+    def _rings(self) -> dict[str | None, int | None] | None:
+        """Families of the present forward, each with the bound of its plain ring; None for other caches."""
+        assert self._entry is not None
+        seen = [call for call in self._entry.attention or () if call.cache is not None]
+        return {call.family: ring_bound(call, self.run.facts(call.family)) for call in seen}
+
     def _batched(self) -> bool:
         assert self._entry is not None
         return any(call.cache in BATCHED for call in self._entry.attention or ())
@@ -210,13 +232,13 @@ class Sequences:
         if kind in ("trim", "rollback"):
             self._book_trim(kind, entry, row, state)
         elif kind == "adopt":
-            state.restart()
+            state.restart(0)
             state.trim = state.verify = None
             state.adopted = row if entry.refused is None else None
             state.position = _adopted(row) if entry.refused is None else 0
             state.start = state.position or 0
         elif kind == "load":
-            state.restart()
+            state.restart(0)
             state.trim = state.verify = None
             state.position = row.restored if row.restored is not None else row.offset
             state.start = state.position or 0
@@ -244,13 +266,13 @@ class Sequences:
                 kind, entry.step, held, state.pads, asked, done, layers, entry.refused, reported
             )
         cut = (done if done is not None else asked) or 0
-        if entry.refused is not None or cut == 0:
+        if entry.refused is not None:
             return
+        state.other = None
         pads = min(state.pads, cut)
         state.pads -= pads
         if state.position is not None:
             state.position = max(state.position - (cut - pads), 0)
-        state.other = None
         state.trimmed += cut - pads
 
     def _note_saved(self, entry: Entry) -> None:
@@ -265,6 +287,11 @@ def _observed(calls: list[Attention], index: int, row: Row) -> int | None:
         if offset is not None:
             return offset
     return row.offset
+
+
+def _restarts(kind: str, seen: int | None, position: int | None) -> bool:
+    """A prompt fed from its start (or from the left padding before it) by a sequence that was further on."""
+    return kind in ("prefill", "chunk") and seen is not None and seen <= 0 and (position or 0) > 0
 
 
 def _agree(calls: list[Attention]) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from mlxdiag.inspect.run import Run
 from mlxdiag.inspect.sequences import BOUND
 from mlxdiag.traces.reader import parse
-from mlxdiag.traces.types import Entry, Header, Row
+from mlxdiag.traces.types import Attention, Entry, Header, Row
 
 FED_8 = "- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 8}]}\n"
 DECODED = FED_8 + "- {phase: decode, rows: [{seq: a, offset: 8, tokens: 1}]}\n"
@@ -110,7 +110,49 @@ def test_after_a_verify_either_the_block_or_what_was_accepted_is_legal():
     state = state_after(
         "- {phase: verify, rows: [{seq: a, offset: 9, tokens: 4, drafted: 3, accepted: 1}]}\n"
     )
-    assert (state.position, state.other) == (13, 11)
+    assert (state.position, list(state.other)) == (13, [11])
+
+
+def test_after_a_verify_without_its_outcome_any_part_of_the_block_is_legal():
+    verify = "- {phase: verify, rows: [{seq: a, offset: 9, tokens: 4}]}\n"
+    state = state_after(verify)
+    assert (state.position, list(state.other)) == (13, [10, 11, 12])
+    told = state_after(verify + "- {phase: rollback, rows: [{seq: a, asked: 0, done: 0}]}\n")
+    assert (told.position, told.other) == (13, None)
+
+
+def test_a_prompt_fed_again_behind_left_padding_starts_below_zero():
+    run = Run(Header())
+    for entry in parse("steps:\n" + DECODED).entries:
+        run.enter(entry)
+    call_ = Attention(family="full", cache="batch", offset=[-3], q=8, k=8)
+    run.enter(Entry(phase="prefill", rows=[Row(seq="a", tokens=5, left_padding=3)], attention=[call_]))
+    assert run.sequences.restarted == [9]
+    assert run.sequences.states[0].position == -3
+
+
+def test_packed_rows_are_as_long_as_they_are_fed():
+    rows = [Row(seq="a", offset=30, tokens=1), Row(seq="b", offset=10, tokens=4)]
+    call_ = Attention(family="full", cache="paged", offset=[30, 10], q=5, k=[31, 14])
+    run = Run(Header())
+    run.enter(Entry(phase="chunk", rows=rows, attention=[call_]))
+    run.enter(Entry(phase="decode", rows=rows))
+    assert [(state.position, state.pads) for state in run.sequences.states] == [(31, 0), (14, 0)]
+
+
+def test_rows_of_a_batch_that_do_not_say_how_much_was_real_have_no_known_position():
+    call_ = Attention(family="full", cache="batch", offset=0, q=8, k=8)
+    run = Run(Header())
+    run.enter(Entry(phase="prefill", rows=[Row(seq="a"), Row(seq="b", tokens=8)], attention=[call_]))
+    run.enter(Entry(phase="decode", rows=[Row(seq="a"), Row(seq="b")]))
+    assert [state.position for state in run.sequences.states] == [None, 8]
+
+
+def test_a_trim_that_names_no_sequence_leaves_all_but_a_lone_one_unknown():
+    trim = "- {phase: trim, attention: [{family: full, asked: 2, done: 2}]}\n"
+    assert state_after(FED_8 + trim).position == 6
+    other = "- {phase: prefill, rows: [{seq: b, offset: 0, tokens: 3}]}\n"
+    assert state_after(FED_8 + other + trim).position is None
 
 
 def test_a_right_padded_batch_is_pending_until_its_finalize():

@@ -174,7 +174,7 @@ steps:
                 continue
             if state.pending or state.trim is not None or state.adopted is not None:
                 continue
-            if seen not in (state.position, state.other):
+            if seen != state.position and seen not in (state.other or ()):
                 yield self.found(
                     f"the sequence goes on at {seen}, but its next token is number {state.position}",
                     seq=row.seq,

@@ -70,7 +70,7 @@ steps:
             if state is None or kind not in ("rollback", "verify"):
                 continue
             asked, done, end = _asked(entry, row, kind, state, sequences.observed[index])
-            window = None if end is None else _crossed(entry, run, end)
+            window = None if end is None else _crossed(entry, state, run, end)
             if window is None or end is None:
                 continue
             if entry.refused is not None:
@@ -107,7 +107,7 @@ def _asked(
     return asked, done, state.verify.end if state.verify is not None else None
 
 
-def _crossed(entry: Entry, run: Run, end: int) -> int | None:
+def _crossed(entry: Entry, state: Sequence, run: Run, end: int) -> int | None:
     """The window that a block ending at `end` crosses on a cache without slack."""
-    windows = [window for _, window in rings(tuple(entry.attention or ()), run) if end > window]
+    windows = [window for _, window in rings(entry.attention or (), state, run) if end > window]
     return min(windows, default=None)

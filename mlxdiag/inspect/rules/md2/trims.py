@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.rules.md2.positions import attending
 from mlxdiag.inspect.run import Run
-from mlxdiag.inspect.sequence import Sequence, Trim, offset_at
+from mlxdiag.inspect.sequence import Sequence, Trim, offset_at, ring_bound
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry
-
-_RING = ("rotating", "batch_rotating", "static_sliding")
-"""Caches that overwrite what they would have to give back."""
 
 WINDOWED = "model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}\n"
 
@@ -143,7 +140,7 @@ steps:
             and seen != state.position
         ):
             return f"after the trim the sequence goes on at {seen}, not at {state.position}"
-        return _cannot(trim, run)
+        return _cannot(trim, state, run)
 
     def on_end(self, run: Run) -> Iterator[Finding]:
         for state in run.sequences.unconfirmed():
@@ -169,12 +166,12 @@ def _counts(trim: Trim) -> Iterator[tuple[int | None, int | None, str | None]]:
         yield call.asked if call.asked is not None else trim.asked, call.done, call.family
 
 
-def _cannot(trim: Trim, run: Run) -> str | None:
+def _cannot(trim: Trim, state: Sequence, run: Run) -> str | None:
     """A ring that has wrapped cannot take back tokens; padding that the last call appended it can."""
     cut = trim.done if trim.done is not None else trim.asked
     if not cut or trim.held is None or cut <= trim.pads:
         return None
-    for family, window in rings(trim.layers, run):
+    for family, window in rings(trim.layers, state, run):
         if trim.held > window:
             return (
                 f"{cut} tokens were taken back from the {family} ring of {window} at {trim.held}:"
@@ -183,15 +180,16 @@ def _cannot(trim: Trim, run: Run) -> str | None:
     return None
 
 
-def rings(calls: tuple[Attention, ...], run: Run) -> Iterator[tuple[str | None, int]]:
-    """Plain rotating layers and their windows: of the calls, else of the model."""
-    if calls:
-        named = [(call.family, call.cache, call.window) for call in calls]
+def rings(calls: Iterable[Attention], state: Sequence, run: Run) -> Iterator[tuple[str | None, int]]:
+    """Plain rotating layers and their bounds: as these calls, else the last forward, else the config says."""
+    named = [call for call in calls if call.cache is not None]
+    if named:
+        bounds = {call.family: ring_bound(call, run.facts(call.family)) for call in named}
+    elif state.rings:
+        bounds = state.rings
     else:
         layers = (run.model.layers if run.model is not None else None) or {}
-        named = [(family, None, None) for family in layers]
-    for family, cache, window in named:
-        facts = run.facts(family)
-        bound = window if window is not None else facts.window
-        if (cache or facts.cache) in _RING and bound is not None and not facts.slack:
+        bounds = {family: ring_bound(Attention(), run.facts(family)) for family in layers}
+    for family, bound in bounds.items():
+        if bound is not None:
             yield family, bound
