@@ -14,7 +14,7 @@ from mlxdiag.inspect.headline import Explains, fold
 from mlxdiag.inspect.healthy import Healthy
 from mlxdiag.inspect.ledger import Ledger
 from mlxdiag.inspect.rule import Rule
-from mlxdiag.inspect.rules import RULES
+from mlxdiag.inspect.rules import OF_SEQUENCES, RULES
 from mlxdiag.inspect.run import Run, is_model
 from mlxdiag.inspect.tracks import Tracks
 from mlxdiag.traces.types import EVENT_PHASES, Entry, Header, Trace
@@ -64,9 +64,11 @@ class Inspector:
         objects = [rule() for rule in rules]
         self._on_call = [rule for rule in objects if type(rule).on_call is not Rule.on_call]
         self._on_entry = [rule for rule in objects if type(rule).on_entry is not Rule.on_entry]
+        self._on_sequences = [rule for rule in self._on_entry if type(rule) in OF_SEQUENCES]
+        """Those that an entry of healthy calls can still interest."""
         self._on_end = [rule for rule in objects if type(rule).on_end is not Rule.on_end]
         if header.model is not None:
-            self._judge(_as_entry(header), calls=())
+            self._judge(_as_entry(header), (), self._on_entry)
 
     def feed(self, entry: Entry) -> list[Finding]:
         """Judge one entry. Returns the findings not seen before, for a reader that follows a growing file."""
@@ -80,7 +82,6 @@ class Inspector:
                 entry
             )
             if healthy and entry.phase == "decode" and self._is_steady(entry):
-                run.before = before
                 if step is not None:
                     run.step = step
                 run.last = entry
@@ -96,12 +97,12 @@ class Inspector:
             self._summary.steps += 1
         if healthy:
             self._passed += len(entry.attention)  # type: ignore[arg-type]
-            return _NONE if undisturbed else self._judge(entry, calls=())
+            return _NONE if undisturbed else self._judge(entry, (), self._on_sequences)
         calls = entry.attention
         if not calls and _holds_evidence(entry):
             self._summary.other += 1
         built = [build(entry, index, run) for index in range(len(calls))] if calls else []
-        return self._judge(entry, built)
+        return self._judge(entry, built, self._on_entry)
 
     def close(self, truncated: bool = False) -> Report:
         """The report. `truncated`: the file was cut off, so its last line is missing."""
@@ -125,10 +126,10 @@ class Inspector:
         self.run.switch(entry)
         self._healthy.forget()
 
-    def _judge(self, entry: Entry, calls: Sequence[Call]) -> list[Finding]:
+    def _judge(self, entry: Entry, calls: Sequence[Call], rules: Sequence[Rule]) -> list[Finding]:
         run = self.run
         of_calls = [found for call in calls for found in self._of_call(call)]
-        of_entry = [f for rule in self._on_entry for f in rule.on_entry(entry, run)]
+        of_entry = [f for rule in rules for f in rule.on_entry(entry, run)]
         if not of_calls and not of_entry:
             return _NONE
         return self._ledger.add_all(fold(of_calls + of_entry, self._explains))

@@ -12,3 +12,5 @@ from mlxdiag.inspect.rules.md6 import MD6
 from mlxdiag.inspect.rules.md9 import MD9
 
 RULES: tuple[type[Rule], ...] = (*MD1, *MD2, *MD3, *MD4, *MD5, *MD6, *MD9)
+OF_SEQUENCES: tuple[type[Rule], ...] = (*MD2, *MD6)
+"""Rules that follow a sequence from entry to entry, and so may find fault where every call is healthy."""
