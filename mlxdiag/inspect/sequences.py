@@ -80,14 +80,16 @@ class Sequences:
         self.kind = ""
         self.streams.new = []
 
-    def steady(self, key: Key) -> int | None:
+    def steady(self, key: Key, emits: bool) -> int | None:
         """Position of a sequence that decodes plain text with nothing outstanding; None for any other.
 
         Its next plain decode need not be read (`feed`), only counted (`advance`).
         """
         self._book()
         state = self._known.get(key)
-        if state is None or not state.settled or state.other is not None or not self.streams.steady(key):
+        if state is None or not state.settled or state.other is not None:
+            return None
+        if emits and not self.streams.steady(key):
             return None
         return state.position
 

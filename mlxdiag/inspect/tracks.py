@@ -108,7 +108,7 @@ class Tracks:
     def _find(self, key: Key, row: Row) -> Track | None:
         track = self._known.get(key)
         if track is None and len(self._known) < _BOUND and _text(row):
-            position = self.sequences.steady(key)
+            position = self.sequences.steady(key, emits=row.classes is not None)
             if position is not None:
                 track = self._known[key] = Track(key, position, row)
         return track
