@@ -41,11 +41,6 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
     return chosen
 
 
-def front_trimmed(families: dict[str, Family], trace: Trace) -> bool:
-    """Whether a key cap acts by trimming dense caches at the front."""
-    return any(choice.kind == "front_trim" for choice in choose(trace, families).values())
-
-
 def _calls(trace: Trace) -> Iterator[Attention]:
     for entry in trace.entries:
         yield from entry.attention or []

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mlxdiag.errors import UnreadableError
 from mlxdiag.replay import masks
 from mlxdiag.replay.ops import CacheChoice, CallerMask, Feed, Forward, Op
-from mlxdiag.traces.types import Attention, Entry, Family, Trace
+from mlxdiag.traces.types import Entry, Family, Trace
 
 
-def of(entry: Entry, feed: Feed, families: dict[str, Family]) -> Iterator[CallerMask]:
-    """The caller masks of a forward: the scheduler's own, else one per family whose mask misses its keys."""
+def of(
+    entry: Entry, feed: Feed, families: dict[str, Family], own: Mapping[str, CacheChoice]
+) -> Iterator[CallerMask]:
+    """The caller masks of a forward: the scheduler's own, else one per family whose mask misses its keys.
+
+    A buffered ring sizes its own masks short, so there a recorded mask is handed in even where it fits.
+    """
     if entry.mask is not None and entry.mask.shape is not None:
         shape = entry.mask.shape
         family = entry.mask.family
@@ -28,10 +33,13 @@ def of(entry: Entry, feed: Feed, families: dict[str, Family]) -> Iterator[Caller
         )
         return
     for i, call in enumerate(entry.attention or []):
-        unfit = _misfit_shape(call)
-        if unfit is None:
+        choice = own.get(call.family or "")
+        buffered = choice is not None and choice.kind == "buffered"
+        if not isinstance(call.mask, tuple) or len(call.mask) < 2 or not isinstance(call.k, int):
             continue
-        shape = unfit
+        shape = call.mask
+        if shape[-1] == call.k and not (buffered and (call.q or 0) > 1):
+            continue
         window = call.window or (families[call.family].window if call.family in families else None)
         yield _caller(
             shape,
@@ -43,12 +51,6 @@ def of(entry: Entry, feed: Feed, families: dict[str, Family]) -> Iterator[Caller
             "window" if window is not None and shape[-1] != window and shape[-1] > shape[-2] else None,
             f"step {entry.step}: attention[{i}].mask",
         )
-
-
-def _misfit_shape(call: Attention) -> tuple[int, ...] | None:
-    if not isinstance(call.mask, tuple) or not isinstance(call.k, int) or len(call.mask) < 2:
-        return None
-    return call.mask if call.mask[-1] != call.k else None
 
 
 def _caller(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from msgspec import UNSET
 
-from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Geometry, Instance, LayerSpec
 from mlxdiag.replay import masks, misfit
 from mlxdiag.replay.ops import CacheChoice, CallerMask
@@ -77,36 +75,10 @@ class Consumer:
                     built = masks.build(
                         caller.builder, caller.shape[0], caller.offset, real=caller.real, width=caller.window
                     )
-                    if spec.softmax == "manual":
-                        built = self._before_the_layer(built, cache.offset + h.shape[1])
                     return mx.array(masks.additive(built)).astype(h.dtype)
             return USE_LIBRARY
 
         return choose
-
-    def _before_the_layer(self, built: masks.Bool, k: int) -> masks.Bool:
-        """The policy for layers that compute their softmax by hand.
-
-        No attention call can be intercepted there, so it acts on the mask alone, with the key length that a
-        dense cache is going to return.
-
-        Raises:
-            UnjudgedError: a policy that would have to cut the keys.
-        """
-        q, m = built.shape
-        if m == k or self.policy == "strict":
-            return built
-        decision = misfit.decide(self.policy, q=q, k=k, m=m, window=None)
-        if decision.keys is not None:
-            raise UnjudgedError(
-                f"{self.policy} cuts keys: not possible where the softmax is computed by hand"
-            )
-        if decision.unmasked:
-            return np.ones((q, k), dtype=bool)
-        if decision.mask_columns is not None:
-            return built[:, slice(*decision.mask_columns)]
-        assert decision.mask is not None
-        return decision.mask
 
     def makers(self, chosen: Mapping[str, CacheChoice]) -> dict[int | str, Callable[[LayerSpec], Any]]:
         """Constructors for the families that do not run on the library's own cache."""

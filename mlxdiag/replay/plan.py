@@ -68,19 +68,18 @@ def lay(
         raise UnreadableError(f"{source}: {error}") from None
     if not any(isinstance(op, Forward) for op in ops):
         raise UnjudgedError(f"{source}: holds no forward (prefill, chunk, decode or verify) to replay")
-    chosen = caches.choose(trace, families)
     return Plan(
         source=source,
         architecture=model.architecture or "",
         config=model.config or {},
         families=families,
-        caches=chosen,
+        caches=planner.chosen,
         ops=ops,
         lengths={seq: tape.longest for seq, tape in planner.tapes.items()},
         shared=planner.shared,
         scheduler=planner.scheduler,
         misfit=planner.scheduler.misfit or callers.recorded_misfit(trace) or "strict",
-        planted=tuple(callers.planted(ops, chosen)),
+        planted=tuple(callers.planted(ops, planner.chosen)),
         notes=tuple(dict.fromkeys(planner.notes)),
     )
 
@@ -92,6 +91,8 @@ class _Planner:
         self.trace = trace
         self.families = families
         self.scheduler = trace.header.scheduler or Scheduler()
+        self.chosen = caches.choose(trace, families)
+        self.capped = any(choice.kind == "front_trim" for choice in self.chosen.values())
         self.tapes: dict[str, Tape] = {}
         self.shared: dict[str, tuple[str, int]] = {}
         self.notes: list[str] = []
@@ -146,11 +147,11 @@ class _Planner:
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
             finalize_pending=bool(self.pending & set(seqs)),
         )
-        if self.scheduler.max_kv and not self.evicts and caches.front_trimmed(self.families, self.trace):
+        if self.scheduler.max_kv and not self.evicts and self.capped:
             yield Evict(entry.step, tuple(seqs), self.scheduler.max_kv, self.scheduler.keep or 0)
 
     def _callers(self, entry: Entry, feeds: tuple[Feed, ...]) -> Iterator[CallerMask]:
-        yield from callers.of(entry, feeds[0], self.families)
+        yield from callers.of(entry, feeds[0], self.families, self.chosen)
 
     def _catch_up(self, entry: Entry, seq: str, row: Row, where: str, batch: int) -> Iterator[Op]:
         """The prefix that the trace does not hold, in chunks of the scheduler's size."""
@@ -172,7 +173,7 @@ class _Planner:
             tape.feed(feed.codes)
             missing -= feed.tokens
             yield Forward(step=None, phase="chunk" if feed.start else "prefill", feeds=(feed,), assumed=why)
-            if self.scheduler.max_kv and caches.front_trimmed(self.families, self.trace):
+            if self.scheduler.max_kv and self.capped:
                 yield Evict(None, (seq,), self.scheduler.max_kv, self.scheduler.keep or 0)
 
     def _feed(self, seq: str, row: Row, width: int, where: str, measured: bool) -> Feed:

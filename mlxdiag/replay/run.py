@@ -62,7 +62,7 @@ class Runner:
         """The replayed trace. A crash ends it at the step that crashed, as it would end the program."""
         written = [self.instance.geometry.model_entry(self.instance.name)]
         with self.probe:
-            self.probe.watch(self.instance.model)
+            self.probe.watch(self.instance.model, self.instance.geometry)
             for number, op in enumerate(self.plan.ops):
                 step = op.step if op.step is not None else number
                 written += self._op(op, step)
