@@ -64,7 +64,9 @@ steps:
 
     def on_call(self, call: Call, run: Run) -> Iterator[Finding]:
         start, cursor, window = call.attention.live_start, call.cursor, call.window
-        if start is None or cursor is None or window is None or call.kind not in ("sliding", "chunked"):
+        if start is None or cursor is None or call.kind not in ("sliding", "chunked"):
+            return
+        if window is None or window < 1:
             return
         needed = max(0, cursor - window + 1) if call.kind == "sliding" else cursor // window * window
         if start > needed:
