@@ -18,7 +18,7 @@ RESTS_ON = {
     "run": "the run: how the program went on or ended",
 }
 
-LONGEST_LIST = 8
+LONGEST_LIST = 4
 LONGEST_VALUE = 160
 
 
@@ -92,6 +92,8 @@ def shorten(value: Any) -> str:
     if isinstance(value, list | tuple) and len(value) > LONGEST_LIST:
         shown = ", ".join(shorten(item) for item in value[:LONGEST_LIST])
         return f"[{shown}, and {len(value) - LONGEST_LIST} more]"
+    if isinstance(value, float):
+        return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 

@@ -1,3 +1,5 @@
+from msgspec import structs
+
 from mlxdiag.reports import text
 from mlxdiag.reports.view import View
 from tests.reports.examples import blind, clean, faulty, hostile
@@ -25,6 +27,15 @@ def test_a_table_has_aligned_columns_and_tells_unseen_from_zero():
     assert "  policy            crash  empty rows  parity" in lines
     assert "  strict            yes    -           -" in lines
     assert "  discard:windowed  no     0           1.5e-06" in lines
+
+
+def test_long_lists_and_floats_are_cut_short_with_their_length():
+    report = faulty()
+    numbers = {"seen": [[0, 0, -1]] * 7, "gap": 4.440857887268066, "shape": [1, 8, 160, 671]}
+    report.findings[0] = structs.replace(report.findings[0], evidence=numbers)
+    shown = text.render([report], PLAIN)
+    assert "seen=[[0, 0, -1], [0, 0, -1], [0, 0, -1], [0, 0, -1], and 3 more]" in shown
+    assert "gap=4.441  shape=[1, 8, 160, 671]" in shown
 
 
 def test_nothing_judged_is_not_called_clean():
