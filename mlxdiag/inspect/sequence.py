@@ -8,6 +8,14 @@ from mlxdiag.inspect.facts import Facts
 from mlxdiag.traces.types import Attention, Entry, Row
 
 
+class Verify(NamedTuple):
+    """A speculative block that may have to be rolled back."""
+
+    step: int | None
+    start: int
+    end: int
+
+
 class Trim(NamedTuple):
     """A trim or rollback that no forward has confirmed yet."""
 
@@ -21,21 +29,13 @@ class Trim(NamedTuple):
     done: int | None
     layers: tuple[Attention, ...]
     refused: str | None
-    reported: bool
-    """A rule has already called it a fault at the time of asking."""
+    verify: Verify | None
+    """The block that a rollback cuts."""
 
     @property
     def honoured(self) -> bool:
         """Done as asked, as far as that is recorded: a later trim may then take its place."""
         return self.asked is None or self.done is None or self.asked == self.done
-
-
-class Verify(NamedTuple):
-    """A speculative block that may have to be rolled back."""
-
-    step: int | None
-    start: int
-    end: int
 
 
 class Sequence:
@@ -104,12 +104,41 @@ def ring_bound(call: Attention, facts: Facts) -> int | None:
     return call.window if call.window is not None else facts.window
 
 
+def asked_and_done(entry: Entry, row: Row) -> tuple[int | None, int | None]:
+    """Tokens of a trim asked back and given back; where only layers tell, what the slowest one did."""
+    calls = entry.attention or ()
+    asked, done = row.asked, row.done
+    if asked is None:
+        asked = max((call.asked for call in calls if call.asked is not None), default=None)
+    if done is None:
+        done = min((call.done for call in calls if call.done is not None), default=None)
+    return asked, done
+
+
 def offset_at(call: Attention, index: int) -> int | None:
     """Offset of row `index` before the call; one integer stands for rows that are equal."""
     offset = call.offset
     if isinstance(offset, list):
         return offset[index] if index < len(offset) else None
     return offset
+
+
+def agree(calls: list[Attention]) -> bool:
+    """Every layer reports the same offsets, and gave its rotary encoding exactly them."""
+    first = calls[0].offset if calls else None
+    return all(
+        (call.offset is None or call.offset == first) and (call.rope is None or call.rope == call.offset)
+        for call in calls
+    )
+
+
+def adopted_length(row: Row) -> int | None:
+    """Tokens that an adoption leaves in the cache."""
+    if row.restored is not None:
+        return row.restored
+    if row.entry is not None and row.trimmed is not None:
+        return row.entry - row.trimmed
+    return None
 
 
 SAME_KEYS = {

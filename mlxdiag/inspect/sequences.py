@@ -11,7 +11,17 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from mlxdiag.inspect.facts import BATCHED
-from mlxdiag.inspect.sequence import Sequence, Trim, Verify, cache_kinds, offset_at, ring_bound
+from mlxdiag.inspect.sequence import (
+    Sequence,
+    Trim,
+    Verify,
+    adopted_length,
+    agree,
+    asked_and_done,
+    cache_kinds,
+    offset_at,
+    ring_bound,
+)
 from mlxdiag.inspect.tokens import Key, Streams, row_key
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
 
@@ -71,7 +81,7 @@ class Sequences:
                 quiet = False
             elif quiet:
                 quiet = state.settled and seen == state.position and row.drafted is None
-        return quiet and _agree(calls)
+        return quiet and agree(calls)
 
     def rest(self) -> None:
         """Stand between entries: at a model or the end, what the entry before showed is not shown again."""
@@ -237,7 +247,7 @@ class Sequences:
             state.restart(0)
             state.trim = state.verify = None
             state.adopted = row if entry.refused is None else None
-            state.position = _adopted(row) if entry.refused is None else 0
+            state.position = adopted_length(row) if entry.refused is None else 0
             state.start = state.position or 0
         elif kind == "load":
             state.restart(0)
@@ -251,22 +261,11 @@ class Sequences:
         layers = tuple(
             call for call in entry.attention or () if call.asked is not None or call.done is not None
         )
-        asked = (
-            row.asked
-            if row.asked is not None
-            else max((a.asked for a in layers if a.asked is not None), default=None)
-        )
-        done = (
-            row.done
-            if row.done is not None
-            else min((a.done for a in layers if a.done is not None), default=None)
-        )
-        reported = kind == "rollback" and state.verify is not None and bool(asked) and done == 0
+        asked, done = asked_and_done(entry, row)
         held = None if state.position is None else state.position + state.pads
+        verify = state.verify if kind == "rollback" else None
         if state.trim is None or state.trim.honoured:
-            state.trim = Trim(
-                kind, entry.step, held, state.pads, asked, done, layers, entry.refused, reported
-            )
+            state.trim = Trim(kind, entry.step, held, state.pads, asked, done, layers, entry.refused, verify)
         cut = (done if done is not None else asked) or 0
         if entry.refused is not None:
             return
@@ -294,23 +293,6 @@ def _observed(calls: list[Attention], index: int, row: Row) -> int | None:
 def _restarts(kind: str, seen: int | None, position: int | None) -> bool:
     """A prompt fed from its start (or from the left padding before it) by a sequence that was further on."""
     return kind in ("prefill", "chunk") and seen is not None and seen <= 0 and (position or 0) > 0
-
-
-def _agree(calls: list[Attention]) -> bool:
-    """Every layer reports the same offsets, and gave its rotary encoding exactly them."""
-    first = calls[0].offset if calls else None
-    return all(
-        (call.offset is None or call.offset == first) and (call.rope is None or call.rope == call.offset)
-        for call in calls
-    )
-
-
-def _adopted(row: Row) -> int | None:
-    if row.restored is not None:
-        return row.restored
-    if row.entry is not None and row.trimmed is not None:
-        return row.entry - row.trimmed
-    return None
 
 
 def _note_kinds(entry: Entry, kind: str, state: Sequence) -> None:

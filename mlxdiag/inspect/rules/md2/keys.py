@@ -10,8 +10,6 @@ from mlxdiag.inspect.geometry import Bounds, returned_bounds
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
 
-_GEMMA = "model: {layers: {sliding: {attention: sliding, window: 512}, full: {attention: full}}}\n"
-
 
 class ReturnedKeysBreakContract(Rule):
     """A cache returned more or fewer keys than its kind must.

@@ -72,9 +72,10 @@ steps:
         for row, state in zip(sequences.rows, sequences.states, strict=True):
             if state is None:
                 continue
-            before, count = (
-                (state.kinds, state.layers) if state.kinds else sequences.saved.get(entry.model, ({}, None))
-            )
+            before, count = state.kinds, state.layers
+            if not before and sequences.kind in ("load", "adopt"):
+                # A new sequence takes over what another one saved.
+                before, count = sequences.saved.get(entry.model, ({}, None))
             message = _changed(before, kinds)
             if (
                 message is None

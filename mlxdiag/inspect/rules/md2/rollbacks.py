@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
-from mlxdiag.inspect.rules.md2.trims import rings
+from mlxdiag.inspect.rules.md2.trims import crossed
 from mlxdiag.inspect.run import Run
-from mlxdiag.inspect.sequence import Sequence
+from mlxdiag.inspect.sequence import Sequence, asked_and_done
 from mlxdiag.traces.types import Entry, Row
 
 
@@ -69,8 +69,9 @@ steps:
             kind = row.phase or sequences.kind
             if state is None or kind not in ("rollback", "verify"):
                 continue
-            asked, done, end = _asked(entry, row, kind, state, sequences.observed[index])
-            window = None if end is None else _crossed(entry, state, run, end)
+            end = _end(kind, row, state, sequences.observed[index])
+            window = None if end is None else crossed(entry.attention or (), state, run, end)
+            asked, done = asked_and_done(entry, row)
             if window is None or end is None:
                 continue
             if entry.refused is not None:
@@ -94,20 +95,9 @@ steps:
                 )
 
 
-def _asked(
-    entry: Entry, row: Row, kind: str, state: Sequence, seen: int | None
-) -> tuple[int | None, int | None, int | None]:
-    """Tokens asked back, tokens given back, and where the block ends."""
-    if kind == "verify":
-        begin = seen if seen is not None else state.position
-        return None, None, None if begin is None or row.tokens is None else begin + row.tokens
-    layers = [call for call in entry.attention or () if call.done is not None]
-    asked = row.asked if row.asked is not None else max((call.asked or 0 for call in layers), default=None)
-    done = min((call.done for call in layers if call.done is not None), default=row.done)
-    return asked, done, state.verify.end if state.verify is not None else None
-
-
-def _crossed(entry: Entry, state: Sequence, run: Run, end: int) -> int | None:
-    """The window that a block ending at `end` crosses on a cache without slack."""
-    windows = [window for _, window in rings(entry.attention or (), state, run) if end > window]
-    return min(windows, default=None)
+def _end(kind: str, row: Row, state: Sequence, seen: int | None) -> int | None:
+    """Where the block ends: the one that is verified, or the one before this rollback."""
+    if kind == "rollback":
+        return state.verify.end if state.verify is not None else None
+    begin = seen if seen is not None else state.position
+    return None if begin is None or row.tokens is None else begin + row.tokens

@@ -11,8 +11,6 @@ from mlxdiag.inspect.run import Run
 from mlxdiag.inspect.sequence import Sequence, Trim, offset_at, ring_bound
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry
 
-WINDOWED = "model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}\n"
-
 
 class TrimNotHonoured(Rule):
     """Tokens were to be taken back, and some layer did not.
@@ -105,7 +103,7 @@ steps:
         for index, (row, state) in enumerate(zip(sequences.rows, sequences.states, strict=True)):
             if state is None or state.trim is None or (row.phase or sequences.kind) not in FORWARD_PHASES:
                 continue
-            if state.trim.refused is not None or state.trim.reported:
+            if state.trim.refused is not None or _rolled_back_in_vain(state.trim, state, run):
                 continue
             reason = self._broken(entry, index, state, state.trim, run)
             if reason is not None:
@@ -145,7 +143,7 @@ steps:
     def on_end(self, run: Run) -> Iterator[Finding]:
         for state in run.sequences.unconfirmed():
             trim = state.trim
-            if trim is None or trim.refused is not None or trim.reported:
+            if trim is None or trim.refused is not None or _rolled_back_in_vain(trim, state, run):
                 continue
             for asked, done, _ in _counts(trim):
                 if asked is not None and done is not None and done < asked and done != trim.held:
@@ -164,6 +162,21 @@ def _counts(trim: Trim) -> Iterator[tuple[int | None, int | None, str | None]]:
     yield trim.asked, trim.done, None
     for call in trim.layers:
         yield call.asked if call.asked is not None else trim.asked, call.done, call.family
+
+
+def _rolled_back_in_vain(trim: Trim, state: Sequence, run: Run) -> bool:
+    """MD209 has told this one: a block across the window of which nothing came back."""
+    return (
+        bool(trim.asked)
+        and trim.done == 0
+        and trim.verify is not None
+        and crossed(trim.layers, state, run, trim.verify.end) is not None
+    )
+
+
+def crossed(calls: Iterable[Attention], state: Sequence, run: Run, end: int) -> int | None:
+    """The window that a block ending at `end` crosses on a cache without slack."""
+    return min((window for _, window in rings(calls, state, run) if end > window), default=None)
 
 
 def _cannot(trim: Trim, state: Sequence, run: Run) -> str | None:

@@ -91,6 +91,13 @@ BLOCK = "- {step: 1, phase: verify, rows: [{seq: a, offset: 7, tokens: 3}]REFUSE
             + "- {step: 2, phase: rollback, rows: [{seq: a, asked: 2, done: 0}]}\n",
             [("MD209", "error")],
         ),
+        # A block that ends at the window does not cross it: an unhonoured trim like any other.
+        (
+            BLOCK.replace("REFUSED", "").replace("offset: 7", "offset: 5")
+            + "- {step: 2, phase: rollback, rows: [{seq: a, asked: 2, done: 0}]}\n"
+            + "- {step: 3, phase: verify, rows: [{seq: a, offset: 8, tokens: 2}]}\n",
+            [("MD204", "error")],
+        ),
         # A ring that has wrapped and says that it gave the tokens back.
         (
             BLOCK.replace("REFUSED", "")
@@ -140,10 +147,18 @@ def test_a_restored_cache_of_another_class_is_an_error_and_a_declined_one_a_note
     assert found("steps:\n" + saved + refused) == [("MD208", "info")]
 
 
-def test_a_ring_larger_than_the_window_is_a_note():
+def test_after_a_quantize_event_another_class_is_no_surprise():
+    before = "- {phase: save, rows: [{seq: a}], attention: [{family: full, cache: dense}]}\n"
+    after = "- {phase: save, rows: [{seq: a}], attention: [{family: full, cache: quantized}]}\n"
+    assert found("steps:\n" + before + "- {phase: quantize, rows: [{seq: a}]}\n" + after) == []
+    assert found("steps:\n" + before + after) == [("MD208", "error")]
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(63, "error"), (64, None), (128, "info")])
+def test_a_ring_smaller_than_the_window_loses_keys_and_a_larger_one_is_a_note(bound, expected):
     model = "model: {layers: {sliding: {attention: sliding, window: 64}}}\n"
-    call = "{family: sliding, cache: rotating, window: 128, offset: 10, q: 1, k: 11}"
-    assert found(f"{model}steps: [{{attention: [{call}]}}]") == [("MD212", "info")]
+    call = f"{{family: sliding, cache: rotating, window: {bound}, offset: 10, q: 1, k: 11}}"
+    assert found(f"{model}steps: [{{attention: [{call}]}}]") == ([("MD212", expected)] if expected else [])
 
 
 def test_many_rows_out_of_step_at_once_are_one_finding():
