@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from mlxdiag.inspect.run import Run
     from mlxdiag.traces.types import Attention, Entry
 
-Form = tuple[str | None, int | None, int | None, int, int]
-"""Cache, window and keep that a family's calls recorded so far, then the attention's window and the cache's
-bound: 0 for none, and a negative window for families that always go to the rules."""
+Form = tuple[str | None, int | None, int | None, int, int, int, bool]
+"""What a family's calls recorded so far (cache, window, keep), then what they must meet: the attention's
+window, bound and key cap of the cache (0: none; a negative window: ask the rules), may keys be quantised."""
 
 _UNFIT = -1
-_DENSE = ("dense", "batch")
+_PLAIN = ("dense", "batch", "quantized")
 _RING = ("rotating", "batch_rotating")
 _FAMILIES = 1024
 
@@ -74,7 +74,7 @@ class Healthy:
                 return False
         forms = self.forms
         for a in calls:
-            cache, recorded, keep, window, bound = forms.get(a.family) or self._form(a)
+            cache, recorded, keep, window, bound, cap, quantisable = forms.get(a.family) or self._form(a)
             q, k, cursor, rope, live, mask = a.q, a.k, a.cursor, a.rope, a.live, a.mask
             if a.cache != cache or a.window != recorded or a.keep != keep:
                 self._form(a)
@@ -85,10 +85,9 @@ class Healthy:
                 or k.__class__ is not int
                 or a.offset != offset
                 or (rope is not None and rope != offset)
-                or a.live_start
                 or a.fate is not None
                 or a.fallback is not None
-                or a.kv_bits is not None
+                or (a.kv_bits is not None and not quantisable)
                 or a.vectors is not None
                 or a.visible is not None
                 or a.totals is not None
@@ -107,7 +106,14 @@ class Healthy:
             if cursor < 0 or q < 0 or (padded and q > 1):  # type: ignore[operator]
                 return False
             held = bound - 1 if bound and cursor >= bound else cursor  # type: ignore[operator]
-            if k != held + q or (live is not None and live != cursor and (not bound or live < held)):  # type: ignore[operator]
+            if live is not None and live != cursor:
+                if cap and 0 <= live <= cursor:  # type: ignore[operator]
+                    held = live
+                elif not bound or live < held:  # type: ignore[operator]
+                    return False
+            elif cap and live is None and cursor > cap:  # type: ignore[operator]
+                return False
+            if k != held + q or (a.live_start and (not cap or a.live_start != cursor - held)):  # type: ignore[operator]
                 return False
             if a.buffer is not None and a.buffer < k:
                 return False
@@ -122,26 +128,36 @@ class Healthy:
         return True
 
     def _form(self, a: Attention) -> Form:
-        window, bound = _form(a, self.run.facts(a.family), self.run.scheduler.max_kv)
-        form = (a.cache, a.window, a.keep, window, bound)
+        facts = self.run.facts(a.family)
+        window, bound, cap = _limits(a, facts, self.run.scheduler.max_kv)
+        quantisable = not (bound or window or a.sinks or facts.sinks)
+        form = (a.cache, a.window, a.keep, window, bound, cap, quantisable)
         if len(self.forms) < _FAMILIES:
             self.forms[a.family] = form
         return form
 
 
-def _form(a: Attention, facts: Facts, cap: int | None) -> tuple[int, int]:
-    """Only the plain combinations; whatever else there is goes to the rules."""
-    cache = a.cache or facts.cache
-    if a.keep or facts.keep or cap is not None:
-        return (_UNFIT, 0)
-    if facts.kind == "full" and a.window is None and cache in _DENSE:
-        return (0, 0)
-    window = facts.window
-    if facts.kind != "sliding" or window is None or window < 2 or a.window not in (None, window):
-        return (_UNFIT, 0)
-    if cache in _DENSE:
-        return (window, 0)
-    return (window, window) if cache in _RING else (_UNFIT, 0)
+def _limits(a: Attention, facts: Facts, cap: int | None) -> tuple[int, int, int]:
+    """Window, bound and cap of the plain combinations; whatever else there is goes to the rules."""
+    cache, window = a.cache or facts.cache, facts.window
+    keep = a.keep if a.keep is not None else facts.keep
+    if facts.kind == "full":
+        if cache in _PLAIN and a.window is None:
+            return (0, 0, cap or 0)
+        if cache in _RING and cap is not None and a.window == cap and cap > keep + 1:
+            return (0, cap, 0)
+    if (
+        facts.kind == "sliding"
+        and window is not None
+        and window > 1
+        and a.window in (None, window)
+        and not keep
+    ):
+        if cache in _PLAIN:
+            return (window, 0, cap or 0)
+        if cache in _RING:
+            return (window, window, 0)
+    return (_UNFIT, 0, 0)
 
 
 def _fits(shape: tuple[int, ...], q: int, k: int, batch: int, padded: bool) -> bool:

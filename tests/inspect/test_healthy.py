@@ -22,6 +22,7 @@ from mlxdiag.traces.types import (
     Model,
     Output,
     Row,
+    Scheduler,
     Tokens,
     Trace,
 )
@@ -40,12 +41,25 @@ def report(trace, quick):
     return msgspec.to_builtins(inspector.close(trace.truncated))
 
 
-def keys(family, held, q):
-    """mlx-lm's caches: a rotating one returns `min(held, W-1) + q`, a plain one `held + q`."""
-    return min(held, WINDOW - 1) + q if family == "sliding" else held + q
+def keys(family, held, q, cap=None, told="live"):
+    """mlx-lm's caches: a rotating one returns `min(held, W-1) + q`, a plain one what is live, and q."""
+    if family == "sliding":
+        return min(held, WINDOW - 1) + q
+    if cap is not None and told == "ring":
+        return min(held, cap - 1) + q
+    return (held if cap is None else min(held, cap)) + q
 
 
-def forward(step, held, seqs, q, classes, model):
+def live(held, cap, told):
+    """How a front-trimmed cache says what it holds; a ring of the cap's width is the other way to cap."""
+    if cap is not None and told == "ring":
+        return {"cache": "rotating", "window": cap, "keep": 4}
+    if cap is None or held <= cap:
+        return {}
+    return {"live": cap} if told == "live" else {"live_start": held - cap, "live": cap}
+
+
+def forward(step, held, seqs, q, classes, model, cap=None, told="live"):
     rows = [
         Row(seq=seq, offset=held, tokens=q, emitted=1, classes=classes, ids=[step * 7 % 5])
         if q == 1
@@ -57,14 +71,18 @@ def forward(step, held, seqs, q, classes, model):
             family=family,
             offset=held,
             q=q,
-            k=keys(family, held, q),
+            k=keys(family, held, q, cap, told),
             rope=held,
-            mask=None if q == 1 else (q, keys(family, held, q)),
+            mask=None if q == 1 else (q, keys(family, held, q, cap, told)),
+            **(live(held, cap, told) if family == "full" else {}),
         )
         for family in LAYERS
     ]
     phase = "decode" if q == 1 else "chunk" if held else "prefill"
     return Entry(step=step, phase=phase, model=model, rows=rows, attention=calls)
+
+
+CAPS = st.sampled_from([None, None, 6, 50])
 
 
 @st.composite
@@ -75,11 +93,14 @@ def schedules(draw):
     sizes = draw(st.lists(st.integers(2, 12), min_size=1, max_size=2))
     sizes += [1] * draw(st.integers(4, 30))
     letter = draw(st.sampled_from("tttpr0ce"))
+    cap, told = draw(CAPS), draw(st.sampled_from(["live", "start", "ring"]))
     entries, held = [], 0
     for step, q in enumerate(sizes):
-        entries.append(forward(step, held, seqs, q, letter if step > len(sizes) // 2 else "t", model))
+        entries.append(
+            forward(step, held, seqs, q, letter if step > len(sizes) // 2 else "t", model, cap, told)
+        )
         held += q
-    return entries
+    return cap, entries
 
 
 SMALL = st.integers(-1, 30)
@@ -150,7 +171,8 @@ ENTRY = {
 @st.composite
 def disturbed(draw):
     """The schedule with up to three fields changed, and perhaps an entry lost or doubled."""
-    entries = draw(schedules())
+    cap, entries = draw(schedules())
+    cap = draw(st.sampled_from([cap, cap, cap, None, 6]))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(entries) - 1))
         entries[at] = draw(changed(entries[at]))
@@ -165,6 +187,7 @@ def disturbed(draw):
     header = Header(
         level=draw(st.sampled_from([None, "shapes"])),
         model=None if models else Model(layers=LAYERS),
+        scheduler=Scheduler(max_kv=cap),
     )
     return Trace(header, [*models, *entries, Entry(phase="end", exit=0)])
 
@@ -196,8 +219,9 @@ def test_the_report_is_the_same_with_and_without_the_quick_test(trace):
 
 @settings(max_examples=60, deadline=None)
 @given(schedules())
-def test_an_undisturbed_run_of_the_real_formulas_has_no_structural_finding(entries):
-    trace = Trace(Header(model=Model(layers=LAYERS)), entries)
+def test_an_undisturbed_run_of_the_real_formulas_has_no_structural_finding(schedule):
+    cap, entries = schedule
+    trace = Trace(Header(model=Model(layers=LAYERS), scheduler=Scheduler(max_kv=cap)), entries)
     found = report(trace, quick=True)["findings"]
     assert [finding for finding in found if not finding["code"].startswith("MD6")] == []
 
