@@ -11,11 +11,12 @@ from mlxdiag.cli import options
 from mlxdiag.cli.deliver import deliver
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import settle
-from mlxdiag.cli.streams import complain
-from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
+from mlxdiag.cli.streams import complain, put
+from mlxdiag.errors import CLEAN, UnjudgedError, UnreadableError, UsageError
 from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
+    from mlxdiag.replay.experiment import Prepared
     from mlxdiag.traces.types import Trace
 
 
@@ -61,7 +62,7 @@ def main(
     """Run a trace's schedule through real model code and compare it with a single pass of the same tokens."""
     from mlxdiag.replay import experiment
     from mlxdiag.replay import misfit as policies
-    from mlxdiag.replay.show import plan_report, replay_report
+    from mlxdiag.replay.show import replay_report
 
     settings = settle(
         [rule.code for rule in RULES],
@@ -89,7 +90,10 @@ def main(
         complain(f"note: {note}")
     chosen = chosen or (prepared.plan.misfit,)
     if plan:
-        return deliver([plan_report(prepared, chosen)], settings, [broken] if broken else [])
+        code = show_plan(prepared, chosen, settings.format)
+        if broken is not None:
+            complain(f"error: {broken}")
+        return broken.exit_code if broken is not None else code
     choose_device(device)
     instance = experiment.instance_for(prepared, seed=seed, model_dir=model)
     ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)
@@ -100,6 +104,17 @@ def main(
         dump(ran[0].trace, output, force=force)
         complain(f"{output}: the replayed trace ({chosen[0]})")
     return deliver([report], settings, [broken] if broken else [])
+
+
+def show_plan(prepared: Prepared, policies: tuple[str, ...], format: str) -> int:
+    """Print the plan; raises UsageError for a format that a plan does not have."""
+    from mlxdiag.replay.show import plan_json, plan_text
+
+    shown = {"text": plan_text, "json": plan_json}
+    if format not in shown:
+        raise UsageError(f"--plan: a plan is shown as text or json, not {format}")
+    put(shown[format](prepared, policies))
+    return CLEAN
 
 
 def read_what_is_whole(path: str) -> tuple[Trace, UnreadableError | None]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import caches, callers
 from mlxdiag.replay.ops import Adopt, CallerMask, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
@@ -289,9 +287,3 @@ def _width(entry: Entry, rows: list[Row]) -> int:
 def _sampled(entry: Entry, row: int) -> int | None:
     outputs = entry.output or []
     return outputs[row].row if row < len(outputs) else None
-
-
-def summary(plan: Plan) -> dict[str, object]:
-    """The plan as plain data, for `--plan` in machine formats."""
-    built: dict[str, object] = msgspec.to_builtins(plan)
-    return built

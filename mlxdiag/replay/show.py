@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.inspect.findings import Report, Section, Summary
+from mlxdiag.inspect.findings import Report, Section
 from mlxdiag.inspect.inspector import chosen
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import memory, verdict
@@ -60,11 +60,11 @@ def _windows(instance: Instance) -> str:
 
 
 def _verdict(ran: Sequence[Ran]) -> Section:
-    lines = []
-    for one in ran:
-        said = verdict.sentences(one)
-        lines += said if len(ran) == 1 else [f"{one.policy}: {said[0]}", *said[1:]]
-    return Section(name="verdict", title="Verdict", lines=lines)
+    if len(ran) == 1:
+        return Section(name="verdict", title="Verdict", lines=verdict.sentences(ran[0]))
+    lines = [f"{one.policy}: {verdict.sentences(one)[0]}" for one in ran]
+    others = dict.fromkeys(text for one in ran[::-1] for text in verdict.sentences(one)[1:])
+    return Section(name="verdict", title="Verdict", lines=lines + list(others)[-1:])
 
 
 def _policies(ran: Sequence[Ran]) -> Section:
@@ -120,37 +120,35 @@ def _data(ran: Ran) -> dict[str, Any]:
     }
 
 
-def plan_report(prepared: Prepared, policies: Sequence[str]) -> Report:
-    """What `--plan` prints: every op, and the memory that the largest forward needs."""
+def plan_text(prepared: Prepared, policies: Sequence[str]) -> str:
+    """What `--plan` prints: every op, and the memory that a tiny instance needs at its peak."""
     plan = prepared.plan
-    rows: list[list[str | int | float | bool | None]] = [
-        [
-            op.step,
-            op.phase if isinstance(op, Forward | Cut | Regroup | Event) else type(op).__name__.lower(),
-            describe(op),
-        ]
-        for op in plan.ops
-    ]
     need = memory.estimate(prepared)
     lines = [
-        f"{plan.architecture}: {len(plan.forwards)} forwards, policies {', '.join(policies)}",
+        f"{plan.source}: {len(plan.forwards)} forwards of {plan.architecture}, nothing is run",
+        f"misfit: {', '.join(policies)}",
         *(f"planted: {what}" for what in plan.planted),
         *(f"assumed: {what}" for what in plan.notes),
-        f"a tiny instance needs about {memory.human(need.tiny)}: {need.words}",
+        f"memory: about {memory.human(need.tiny)} on a tiny instance ({need.words})",
+        "",
+        *(f"{'-' if op.step is None else op.step:>6}  {_kind(op):9} {describe(op)}" for op in plan.ops),
     ]
-    section = Section(
-        name="plan",
-        title="What would run",
-        lines=lines,
-        header=["step", "op", "what"],
-        rows=rows,
-        data={"plan": msgspec.to_builtins(plan), "bytes": need.tiny},
-    )
-    return Report(
-        source=plan.source,
-        summary=Summary(steps=len(plan.ops), judged=len(plan.ops)),
-        sections=[section],
-    )
+    return "\n".join(lines) + "\n"
+
+
+def plan_json(prepared: Prepared, policies: Sequence[str]) -> str:
+    """The same for machines."""
+    document = {
+        "schema": "mlxdiag.plan/1",
+        "misfit": list(policies),
+        "bytes": memory.estimate(prepared).tiny,
+        "plan": prepared.plan,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _kind(op: Op) -> str:
+    return op.phase if isinstance(op, Forward | Cut | Regroup | Event) else type(op).__name__.lower()
 
 
 def describe(op: Op) -> str:
