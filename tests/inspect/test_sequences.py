@@ -131,9 +131,10 @@ def test_a_prompt_fed_again_behind_left_padding_starts_below_zero():
     assert run.sequences.states[0].position == -3
 
 
-def test_packed_rows_are_as_long_as_they_are_fed():
+@pytest.mark.parametrize("cache", ["paged", None])
+def test_packed_rows_are_as_long_as_they_are_fed(cache):
     rows = [Row(seq="a", offset=30, tokens=1), Row(seq="b", offset=10, tokens=4)]
-    call_ = Attention(family="full", cache="paged", offset=[30, 10], q=5, k=[31, 14])
+    call_ = Attention(family="full", cache=cache, offset=[30, 10], q=5, k=[31, 14])
     run = Run(Header())
     run.enter(Entry(phase="chunk", rows=rows, attention=[call_]))
     run.enter(Entry(phase="decode", rows=rows))

@@ -120,7 +120,7 @@ def test_speculation_at_the_window(steps, expected):
 
 def test_the_cache_that_was_seen_outweighs_the_one_that_the_config_asks_for():
     """A server turns its rings into buffered ones for speculation; the config knows nothing of it."""
-    seen = ", attention: [{family: sliding, cache: buffered, slack: 32, offset: 7, q: 3, k: 10}]"
+    seen = ", attention: [{family: sliding, cache: buffered, offset: 7, q: 3, k: 10}]"
     verify = f"- {{step: 1, phase: verify, rows: [{{seq: a, offset: 7, tokens: 3}}]{seen}}}\n"
     rest = (
         "- {step: 2, phase: rollback, rows: [{seq: a, asked: 2, done: 2}]}\n"
