@@ -278,7 +278,7 @@ class Sequences:
 
     def _note_saved(self, entry: Entry) -> None:
         kinds, layers = cache_kinds(entry)
-        if kinds:
+        if kinds and (entry.model in self.saved or len(self.saved) < BOUND):
             self.saved[entry.model] = (kinds, layers)
 
 

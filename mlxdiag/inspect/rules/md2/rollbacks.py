@@ -28,7 +28,6 @@ class RollbackAcrossWindow(Rule):
 
     code = "MD209"
     name = "rollback-across-window"
-    absorbs = ("MD204",)
     hint = "mlxdiag replay {trace}"
     fires = (
         """\
