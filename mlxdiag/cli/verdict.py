@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlxdiag.cli.settings import Settings
 from mlxdiag.errors import CLEAN, FINDINGS, UNJUDGED
 from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.reports.view import nothing_judged
 
 
 def exit_code(reports: Sequence[Report], settings: Settings) -> int:
@@ -29,8 +30,11 @@ def fails(finding: Finding, settings: Settings) -> bool:
 
 
 def unjudged(report: Report) -> bool:
-    """True where no rule saw what it needs, so that "no findings" says nothing."""
-    return not report.findings and not report.summary.judged
+    """True where no rule saw what it needs, so that finding no error says nothing.
+
+    A warning that the trace is cut off, say, does not make up for it.
+    """
+    return nothing_judged(report.summary) and not any(f.severity == "error" for f in report.findings)
 
 
 def seen(reports: Sequence[Report], expected: Sequence[str]) -> set[str]:

@@ -49,7 +49,7 @@ def add(summaries: Sequence[Summary]) -> Summary:
     """The counts of several traces as one."""
     total = Summary()
     for summary in summaries:
-        for name in ("steps", "calls", "judged", "not_observed", "errors", "warnings", "infos"):
+        for name in ("steps", "calls", "judged", "not_observed", "other", "errors", "warnings", "infos"):
             setattr(total, name, getattr(total, name) + getattr(summary, name))
         total.truncated = total.truncated or summary.truncated
         total.notes = [*total.notes, *summary.notes]

@@ -27,7 +27,7 @@ def _fails(finding: Finding, view: View) -> bool:
 def _suite(report: Report, view: View) -> str:
     name = xml(report.source or "trace")
     failures = sum(_fails(finding, view) for finding in report.findings)
-    skipped = int(not report.findings and not report.summary.judged)
+    skipped = int(not report.findings and words.nothing_judged(report.summary))
     tests = max(1, len(report.findings))
     lines = [
         f'  <testsuite name="{name}" tests="{tests}" failures="{failures}" errors="0" skipped="{skipped}">',
@@ -42,7 +42,7 @@ def _suite(report: Report, view: View) -> str:
 def _properties(report: Report) -> Iterator[str]:
     summary = report.summary
     yield "    <properties>"
-    for key in ("steps", "calls", "judged", "not_observed"):
+    for key in ("steps", "calls", "judged", "not_observed", "other"):
         yield f'      <property name="{key}" value="{getattr(summary, key)}"/>'
     yield "    </properties>"
 
@@ -61,4 +61,5 @@ def _case(finding: Finding, classname: str, view: View) -> str:
 def _empty(report: Report, classname: str) -> Iterator[str]:
     text = xml(words.verdict(report))
     head = f'    <testcase classname="{classname}" name="no rule fired"'
-    yield f"{head}/>" if report.summary.judged else f'{head}><skipped message="{text}"/></testcase>'
+    skipped = words.nothing_judged(report.summary)
+    yield f'{head}><skipped message="{text}"/></testcase>' if skipped else f"{head}/>"

@@ -61,12 +61,16 @@ def tally(summary: Summary) -> str:
     return f"{count(summary.errors, 'error')}, {count(summary.warnings, 'warning')}, {summary.infos} info"
 
 
+def nothing_judged(summary: Summary) -> bool:
+    """Neither an attention call nor anything else, such as emitted tokens, could be judged."""
+    return not summary.judged and not summary.other
+
+
 def coverage(summary: Summary) -> str:
     """How much was judged; what was not is always said."""
-    seen = (
-        f"{count(summary.steps, 'step')}, {count(summary.calls, 'attention call')}: {summary.judged} judged"
-    )
-    return f"{seen}, {summary.not_observed} not observed"
+    seen = f"{count(summary.steps, 'step')}, {count(summary.calls, 'attention call')}"
+    beside = f"; {summary.other} without a call judged on other evidence" if summary.other else ""
+    return f"{seen}: {summary.judged} judged, {summary.not_observed} not observed{beside}"
 
 
 def verdict(report: Report) -> str:
@@ -74,8 +78,10 @@ def verdict(report: Report) -> str:
     summary = report.summary
     if report.findings:
         return tally(summary)
-    if not summary.judged:
+    if nothing_judged(summary):
         return "nothing could be judged, which is not the same as clean"
+    if not summary.judged:
+        return "no rule fired, but no attention call could be judged"
     if summary.not_observed:
         unseen = f"{summary.not_observed} lack what the rules need"
         return f"no rule fired on the {summary.judged} calls that could be judged; {unseen}"

@@ -30,6 +30,21 @@ def test_nothing_judged_is_said_in_a_sentence(trace, capsys):
     assert "clean: no rule fired" not in ran.out
 
 
+def test_emitted_tokens_alone_are_something_to_judge(trace, capsys):
+    row = '{{"seq": "a", "offset": {0}, "tokens": 1, "emitted": 1, "classes": "t"}}'
+    lines = [f'- {{"step": {n}, "rows": [{row.format(n)}]}}\n' for n in (1, 2)]
+    ran = call(capsys, "inspect", trace(*lines))
+    assert ran.code == 0
+    assert "no attention call could be judged" in ran.out
+    assert "clean: no rule fired" not in ran.out
+
+
+def test_a_warning_that_the_trace_is_cut_off_is_no_judgement(trace, capsys):
+    ran = call(capsys, "inspect", trace(BLIND, BLIND[:40]))
+    assert ran.code == 4
+    assert "MD903" in ran.out
+
+
 def test_what_came_before_a_broken_line_is_still_judged(trace, capsys):
     ran = call(capsys, "inspect", trace(HEALTHY, SHORT_MASK, BROKEN))
     assert ran.code == 3
