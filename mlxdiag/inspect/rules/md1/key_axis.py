@@ -197,7 +197,7 @@ steps:
 """,
     )
     quiet = (
-        # A static buffer is as long as its mask.
+        # The mask follows the live keys.
         """
 steps:
 - {rows: [{offset: 1536, tokens: 512}], attention: [{family: full, live: 1024, k: 1536, mask: [512, 1536]}]}
