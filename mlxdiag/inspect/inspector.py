@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from mlxdiag.errors import UsageError
 from mlxdiag.inspect.call import Call, build
@@ -56,8 +56,8 @@ class Inspector:
         self._is_healthy, self._is_steady = self._healthy.entry, self._tracks.decode
         self._model: str | None = None
         self._quick = quick
-        self._steady = self._passed = 0
-        """Steps in steady decode, and calls found healthy: added to the summary at the end."""
+        self._steady = self._passed = self._others = 0
+        """Entries in steady decode, calls found healthy, and all other entries."""
         self._summary = Summary()
         self._ledger = Ledger(source)
         self._explains: Explains = {rule.code: frozenset(rule.absorbs) for rule in rules if rule.absorbs}
@@ -89,6 +89,7 @@ class Inspector:
                 self._passed += len(entry.attention)  # type: ignore[arg-type]
                 return _NONE
             self._tracks.leave(entry, forward=healthy or run.is_forward(entry))
+        self._others += 1
         undisturbed = run.enter(entry)
         if is_model(entry):
             self._model = None
@@ -132,7 +133,10 @@ class Inspector:
         of_entry = [f for rule in rules for f in rule.on_entry(entry, run)]
         if not of_calls and not of_entry:
             return _NONE
-        return self._ledger.add_all(fold(of_calls + of_entry, self._explains))
+        found = fold(of_calls + of_entry, self._explains)
+        if entry.step is None:
+            found = [_placed(finding, self._steady + self._others) for finding in found]
+        return self._ledger.add_all(found)
 
     def _of_call(self, call: Call) -> list[Finding]:
         found = [finding for rule in self._on_call for finding in rule.on_call(call, self.run)]
@@ -197,6 +201,13 @@ def _holds_evidence(entry: Entry) -> bool:
         or row.offset is not None
         for row in entry.rows or ()
     )
+
+
+def _placed(finding: Finding, number: int) -> Finding:
+    """Where steps are not numbered, the entry's place in the file (from 1) says which one it was."""
+    if finding.step is not None or not number:
+        return finding
+    return structs.replace(finding, evidence={**finding.evidence, "entry": number})
 
 
 def _as_entry(header: Header) -> Entry:

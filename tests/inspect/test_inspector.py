@@ -38,6 +38,16 @@ def test_a_call_that_lacks_everything_is_not_observed_and_no_finding():
     assert (report.findings, report.summary.judged, report.summary.not_observed) == ([], 0, 1)
 
 
+def test_where_steps_are_not_numbered_the_place_in_the_file_is_told():
+    text = """
+steps:
+- {rows: [{offset: 0, tokens: 4}], attention: [{family: full, k: 4, mask: [4, 4]}]}
+- {rows: [{offset: 4, tokens: 4}], attention: [{family: full, k: 8, mask: [4, 4]}]}
+"""
+    (finding,) = inspect_trace(parse(text)).findings
+    assert (finding.step, finding.evidence["entry"]) == (None, 2)
+
+
 def test_select_and_ignore_take_prefixes():
     trace = parse(SHORT)
     assert codes(inspect_trace(trace, select=["MD1"]).findings) == {"MD101", "MD105"}
