@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from mlxdiag.inspect.findings import SEVERITIES, Finding
+from mlxdiag.inspect.findings import SEVERITIES, Finding, codes
 
 Explains = Mapping[str, frozenset[str]]
 """Code of a cause -> codes of the symptoms it explains (from `Rule.absorbs`)."""
@@ -22,11 +22,37 @@ def fold(findings: Sequence[Finding], explains: Explains) -> list[Finding]:
         return list(findings)
     causes = {i: _causes(i, findings, explains) for i in range(len(findings))}
     folded = {j for found in causes.values() for j in found}
-    return [
-        _headline(finding, [findings[j] for j in _chain(i, causes)])
-        for i, finding in enumerate(findings)
-        if i not in folded
-    ]
+    return _across_families(
+        [
+            _headline(finding, [findings[j] for j in _chain(i, causes)])
+            for i, finding in enumerate(findings)
+            if i not in folded
+        ]
+    )
+
+
+def _across_families(headlines: list[Finding]) -> list[Finding]:
+    """One headline where the same fault, for the same causes, shows on several layer families at once."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in headlines:
+        fired = frozenset(codes([finding])) if finding.family is not None else id(finding)
+        key = (finding.code, finding.severity, finding.step, finding.seq, fired)
+        groups.setdefault(key, []).append(finding)
+    return [group[0] if len(group) == 1 else _joined(group) for group in groups.values()]
+
+
+def _joined(group: list[Finding]) -> Finding:
+    """Families by name, each with its own sentence and its own numbers; causes once where they are equal."""
+    first = group[0]
+    families = [finding.family or "" for finding in group]
+    return structs.replace(
+        first,
+        family=", ".join(dict.fromkeys(families)),
+        message="; ".join(dict.fromkeys(f"{finding.family}: {finding.message}" for finding in group)),
+        cause=list(dict.fromkeys(cause for finding in group for cause in finding.cause)),
+        evidence={family: finding.evidence for family, finding in zip(families, group, strict=True)},
+        count=max(finding.count for finding in group),
+    )
 
 
 def _causes(index: int, findings: Sequence[Finding], explains: Explains) -> list[int]:
@@ -64,10 +90,16 @@ def _headline(finding: Finding, causes: Sequence[Finding]) -> Finding:
         return finding
     told = []
     for cause in causes:
-        told += [f"{cause.code} {cause.name}: {cause.message}", *cause.cause]
+        where = f" ({cause.family})" if cause.family and cause.family != finding.family else ""
+        told += [f"{cause.code} {cause.name}{where}: {cause.message}", *cause.cause]
     evidence = dict(finding.evidence)
     for cause in causes:
         for key, value in cause.evidence.items():
             evidence.setdefault(key, value)
     worst = max((finding, *causes), key=lambda one: SEVERITIES.index(one.severity))
-    return structs.replace(finding, severity=worst.severity, cause=[*told, *finding.cause], evidence=evidence)
+    return structs.replace(
+        finding,
+        severity=worst.severity,
+        cause=list(dict.fromkeys([*told, *finding.cause])),
+        evidence=evidence,
+    )

@@ -113,7 +113,9 @@ class Healthy:
                     return False
             elif cap and live is None and cursor > cap:  # type: ignore[operator]
                 return False
-            if k != held + q or (a.live_start and (not cap or a.live_start != cursor - held)):  # type: ignore[operator]
+            if k != held + q or (a.live_start and not cap):  # type: ignore[operator]
+                return False
+            if cap and a.live_start is not None and a.live_start != cursor - held:  # type: ignore[operator]
                 return False
             if a.buffer is not None and a.buffer < k:
                 return False

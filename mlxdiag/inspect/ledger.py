@@ -15,13 +15,17 @@ Key = tuple[object, ...]
 
 
 class Ledger:
-    """Merges repeats: same code, severity, family and causes. Sequences are told apart only by rules that are
-    about sequences; one wrong mask hits every sequence and is still one fault."""
+    """Merges repeats: same code, severity and family, and no cause that the first one did not have.
+
+    Sequences are told apart only by rules that are about sequences; one wrong mask hits every sequence and is
+    still one fault. A poisoned cache goes on giving wrong numbers without a cause of its own at each step.
+    """
 
     def __init__(self, source: str | None) -> None:
         self.source = source
         self._first: dict[Key, Finding] = {}
         self._again: dict[Key, tuple[int, int | None]] = {}
+        self._places: dict[Key, list[tuple[frozenset[str], Key]]] = {}
         self._distinct: dict[str, int] = {}
         self._beyond: dict[str, int] = {}
 
@@ -30,8 +34,10 @@ class Ledger:
         return [new for new in map(self._add, findings) if new is not None]
 
     def _add(self, finding: Finding) -> Finding | None:
-        key = _key(finding)
-        if key in self._first:
+        place, causes = _place(finding), frozenset(codes([finding]) - {finding.code})
+        known = next((key for found, key in self._places.get(place, ()) if causes <= found), None)
+        if known is not None:
+            key = known
             count, _ = self._again[key]
             self._again[key] = (count + finding.count, finding.step)
             return None
@@ -39,6 +45,8 @@ class Ledger:
             self._beyond[finding.code] = self._beyond.get(finding.code, 0) + 1
             return None
         self._distinct[finding.code] = self._distinct.get(finding.code, 0) + 1
+        key = (*place, causes)
+        self._places.setdefault(place, []).append((causes, key))
         hint = finding.hint.replace("{code}", finding.code).replace("{trace}", self.source or "trace.yaml")
         told = structs.replace(finding, hint=hint)
         self._first[key] = told
@@ -63,10 +71,9 @@ class Ledger:
         ]
 
 
-def _key(finding: Finding) -> Key:
-    causes = tuple(sorted(codes([finding]) - {finding.code}))
+def _place(finding: Finding) -> Key:
     seq = None if finding.family is not None else finding.seq
-    return (finding.code, finding.severity, finding.family, seq, causes)
+    return (finding.code, finding.severity, finding.family, seq)
 
 
 def _order(finding: Finding) -> tuple[int, int, str, str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 from mlxdiag import __version__
 from mlxdiag.inspect import visibility
 from mlxdiag.models.adapter import Geometry, Instance
-from mlxdiag.models.mlx.identity import AMBIGUOUS, UNKNOWN
+from mlxdiag.models.mlx.identity import AMBIGUOUS, PADDING, UNKNOWN
 from mlxdiag.models.mlx.probe_entries import to_attention
 from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, StepEvent
 from mlxdiag.replay import tape
@@ -23,9 +23,6 @@ from mlxdiag.traces.types import Attention, Entry, Fault, Header, Mask, Output, 
 
 if TYPE_CHECKING:
     from mlxdiag.replay.run import Runner
-
-STALE = 1 << 20
-"""Added to a sequence number for keys that are the sequence's own but were trimmed away."""
 
 SHAPES = re.compile(r"\((\d+(?:,\d+)*,?)\)")
 
@@ -123,7 +120,7 @@ def _visible(event: AttentionEvent, op: Forward, runner: Runner) -> dict[str, An
         number = runner.numbers[feed.seq]
         mine = key_seq[row] == number
         stale = mine & ~np.isin(seen.key_pos[row], np.fromiter(own, dtype=np.int64))
-        key_seq[row, stale] = number + STALE
+        key_seq[row, stale] = PADDING
     q = seen.query_pos.shape[1]
     dropped = (event.live_start or 0) if spec.attention == "full" else 0
     sinks = (runner.plan.scheduler.keep or 0) if dropped else 0
@@ -169,7 +166,7 @@ def failed(entry: Entry, error: Exception) -> Entry:
 def event(op: Op, step: int, events: list[CacheEvent], instance: Instance) -> Entry:
     """The entry of a cache event."""
     makers: dict[type, Callable[[Any], tuple[str, list[Row]]]] = {
-        Cut: _cut,
+        Cut: lambda o: _cut(o, events),
         Evict: lambda o: ("evict", [Row(seq=seq, size=o.cap) for seq in o.seqs]),
         Adopt: _adopt,
         Regroup: lambda o: (o.phase, [Row(seq=seq) for seq in o.seqs]),
@@ -180,8 +177,10 @@ def event(op: Op, step: int, events: list[CacheEvent], instance: Instance) -> En
     return Entry(step=step, phase=phase, rows=rows, attention=calls)
 
 
-def _cut(op: Cut) -> tuple[str, list[Row]]:
-    return op.phase, [Row(seq=seq, asked=op.tokens) for seq in op.seqs]
+def _cut(op: Cut, events: list[CacheEvent]) -> tuple[str, list[Row]]:
+    """`done` is the least that any layer gave back; a library that refuses calls no cache at all."""
+    done = min((seen.done or 0 for seen in events if seen.op == "trim"), default=0)
+    return op.phase, [Row(seq=seq, asked=op.tokens, done=done) for seq in op.seqs]
 
 
 def _adopt(op: Adopt) -> tuple[str, list[Row]]:

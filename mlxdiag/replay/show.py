@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.inspect.findings import Report, Section
+from mlxdiag.inspect.findings import Finding, Report, Section
 from mlxdiag.inspect.inspector import chosen
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import memory, verdict
@@ -27,7 +27,7 @@ def replay_report(
     """Findings of the first policy's run, and every policy's row beside them."""
     first = ran[0]
     codes = {rule.code for rule in chosen(select, ignore)}
-    findings = [finding for finding in first.report.findings if finding.code in codes]
+    findings = [_onward(finding) for finding in first.report.findings if finding.code in codes]
     summary = msgspec.structs.replace(first.report.summary)
     for severity in ("error", "warning", "info"):
         setattr(summary, f"{severity}s", sum(1 for f in findings if f.severity == severity))
@@ -37,6 +37,13 @@ def replay_report(
         summary=summary,
         sections=[_setting(prepared, instance, first), _verdict(ran), _policies(ran)],
     )
+
+
+def _onward(finding: Finding) -> Finding:
+    """After a replay the next command is no second one like it."""
+    if finding.hint.startswith("mlxdiag replay ") and "--misfit" not in finding.hint:
+        return msgspec.structs.replace(finding, hint=f"mlxdiag rule {finding.code}")
+    return finding
 
 
 def _setting(prepared: Prepared, instance: Instance, first: Ran) -> Section:

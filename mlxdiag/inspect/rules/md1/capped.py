@@ -29,7 +29,7 @@ class CappedWindowMask(Rule):
 
     code = "MD107"
     name = "capped-window-mask"
-    absorbs = ("MD101", "MD301", "MD302", "MD305")
+    absorbs = ("MD101", "MD301", "MD302", "MD305", "MD401")
     hint = "mlxdiag replay {trace} --misfit strict,discard:sliced,rebuild"
     fires = (
         # gpt_oss, one pass of 298: 170 rows see nothing.

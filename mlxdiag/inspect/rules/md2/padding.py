@@ -26,7 +26,7 @@ class PadsLeftInCache(Rule):
 
     code = "MD206"
     name = "pads-left-in-cache"
-    absorbs = ("MD203",)
+    absorbs = ("MD203", "MD304")
     hint = "mlxdiag replay {trace}"
     fires = (
         """\

@@ -100,6 +100,7 @@ class PositionMismatch(Rule):
 
     code = "MD203"
     name = "position-mismatch"
+    absorbs = ("MD402",)
     hint = "mlxdiag replay {trace}"
     fires = (
         """\

@@ -29,7 +29,7 @@ class EmptyRow(Rule):
     code = "MD301"
     name = "empty-row"
     rests_on = "visibility"
-    absorbs = ("MD401",)
+    absorbs = ("MD401", "MD402")
     fires = (
         """
 steps:
@@ -81,7 +81,7 @@ class WindowCount(Rule):
     code = "MD302"
     name = "window-count"
     rests_on = "visibility"
-    absorbs = ("MD301", "MD303", "MD304", "MD305", "MD306")
+    absorbs = ("MD301", "MD303", "MD304", "MD305", "MD306", "MD402")
     fires = (
         # No window: the last query sees twelve keys where eight are its window.
         """

@@ -48,6 +48,7 @@ class FutureVisible(Listed):
 
     code = "MD303"
     name = "future-visible"
+    absorbs = ("MD402",)
     listed = "future"
     says = "the query sees a later position"
     fires = (
@@ -65,10 +66,10 @@ steps:
 
 
 class PaddingVisible(Listed):
-    """A real query sees a padding key.
+    """A real query sees a padding key, or the key of a token that was taken back.
 
-    Tile padding left in a cache, or left padding of a batch that no mask blocks. The keys of padding are real
-    vectors of the padding token; attending them shifts every answer of the row.
+    Tile padding left in a cache, left padding of a batch that no mask blocks, or a rejected draft that a
+    rollback left behind. Such keys are real vectors; attending them shifts every answer of the row.
 
     What to do: trim tile padding from every layer's cache after the chunk; give left-padded batches a mask
     with a batch axis (MD501).
@@ -78,8 +79,9 @@ class PaddingVisible(Listed):
 
     code = "MD304"
     name = "padding-visible"
+    absorbs = ("MD305", "MD402")
     listed = "padding"
-    says = "the query sees a padding key"
+    says = "the query sees the key of a padding token, or of one taken back"
     fires = (
         """
 steps:
@@ -108,7 +110,7 @@ class KeyMissing(Listed):
 
     code = "MD305"
     name = "key-missing"
-    absorbs = ("MD301",)
+    absorbs = ("MD301", "MD402")
     listed = "missing"
     says = "a required position is not seen"
     fires = (
@@ -136,6 +138,7 @@ class ForeignKeyVisible(Listed):
 
     code = "MD306"
     name = "foreign-key-visible"
+    absorbs = ("MD402",)
     listed = "foreign"
     says = "the query sees a key of another sequence"
     fires = (
