@@ -21,6 +21,8 @@ from mlxdiag.cli.streams import complain, flush, unbreakable_output
 from mlxdiag.errors import CLEAN, USAGE, MlxdiagError
 
 VERBS = {
+    "record": "Run an unmodified program under the probe: what it really did, as a trace.",
+    "import": "Turn a foreign log, a traceback or a token stream into a trace.",
     "inspect": "Judge traces: which call broke which rule, and what that breaks.",
     "replay": "Drive the schedule of a trace through real model code, and compare.",
     "diff": "The first step and field where two traces part.",
@@ -28,6 +30,9 @@ VERBS = {
     "schema": "The JSON Schema of the trace file.",
     "doctor": "What is installed, which devices really compute, and what to install.",
 }
+
+MODULES = {"import": "import_"}
+"""Verbs that are words of Python."""
 
 INTERRUPTED = 130
 INTERNAL = 70
@@ -50,7 +55,7 @@ class Verbs(TyperGroup):
             return None
         verb = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=HELP_OPTIONS)
         gc.disable()  # nothing that an import makes is garbage, and looking costs a tenth of the start
-        module = import_module(f"mlxdiag.cli.{cmd_name}")
+        module = import_module(f"mlxdiag.cli.{MODULES.get(cmd_name, cmd_name)}")
         gc.enable()
         verb.command(cmd_name, short_help=VERBS[cmd_name])(module.main)
         return typer.main.get_command(verb)

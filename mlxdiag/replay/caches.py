@@ -34,7 +34,7 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
             )
         elif family.attention == "sliding" and kind == "dense":
             chosen[name] = CacheChoice("dense", why="a server that keeps every key of a sliding layer")
-        elif family.attention == "full" and _capped(trace) and kind in (None, "dense"):
+        elif family.attention == "full" and _capped(trace, name) and kind in (None, "dense"):
             chosen[name] = CacheChoice(
                 "front_trim", why="keys beyond the cap are dropped at the front; mlx-lm has no such cache"
             )
@@ -53,9 +53,11 @@ def _declared(trace: Trace, name: str) -> str | None:
     return layers[name].cache if layers and name in layers else None
 
 
-def _capped(trace: Trace) -> bool:
+def _capped(trace: Trace, name: str) -> bool:
+    """A ring drops its oldest keys by nature; only a cache that keeps all shows a cap by doing so."""
     capped = trace.header.scheduler is not None and trace.header.scheduler.max_kv is not None
-    return capped or any(a.live_start for a in _calls(trace))
+    calls = (a for a in _calls(trace) if a.family in (None, name) and a.cache in (None, "dense"))
+    return capped or any(a.live_start for a in calls)
 
 
 def _clamped(call: Attention, window: int) -> bool:

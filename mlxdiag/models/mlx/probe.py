@@ -33,7 +33,7 @@ from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, F
 from mlxdiag.models.mlx.probe_frame import Frame, Local
 from mlxdiag.models.mlx.probe_operations import Operations, event_of
 from mlxdiag.models.mlx.probe_patches import Patches
-from mlxdiag.models.mlx.probe_tags import Tag, kind_of
+from mlxdiag.models.mlx.probe_tags import Tag, kind_of, uids_of
 from mlxdiag.models.mlx.probe_watcher import AttendWatcher
 
 __all__ = ["AttentionEvent", "CacheEvent", "Event", "Feeding", "Probe", "Seen", "StepEvent", "to_attention"]
@@ -128,6 +128,10 @@ class Probe:
         """Follow every instance of a model class, each from its first forward on."""
         self._patches.add(model_class, "__call__", self._model_wrapper)
 
+    def model(self, name: str) -> Any:
+        """The watched model that events call `name`."""
+        return self._watched[int(name[1:]) - 1]
+
     def _patch_model(self, model: Any) -> None:
         self.watch_class(type(model))
         for layer in getattr(model, "layers", ()):
@@ -202,6 +206,7 @@ class Probe:
             finally:
                 local.frame = None
                 self.feeding = None
+                step.uids = uids_of(frame.caches, self._copied)
                 self.sink(step)
 
         return __call__

@@ -91,6 +91,8 @@ class StepEvent(msgspec.Struct):
     """Text of the exception that building the graph raised; it goes on to the caller unchanged."""
     error_type: str | None = None
     error_layer: int | None = None
+    uids: list[int] = []
+    """The caches that the forward was given, members of a compound one by one, named as in `CacheEvent`."""
 
 
 class CacheEvent(msgspec.Struct):
@@ -120,6 +122,8 @@ class CacheEvent(msgspec.Struct):
     """Merge: the length that each row's key array can give."""
     kv_bits: int | None = None
     error: str | None = None
+    model: str | None = None
+    """The model that has run over this cache, or over the one that it came from."""
 
 
 class Feeding(msgspec.Struct):

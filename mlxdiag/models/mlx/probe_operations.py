@@ -25,6 +25,7 @@ def event_of(op: str, tag: Tag, cache: Any) -> CacheEvent:
         layer=tag.layer,
         before=tag.offset_of(cache),
         kv_bits=tag.kv_bits,
+        model=tag.model,
     )
 
 

@@ -115,6 +115,14 @@ def tag_of(cache: Any, on_copy: OnCopy | None = None) -> Tag:
     return fresh
 
 
+def uids_of(caches: Any, on_copy: OnCopy | None = None) -> list[int]:
+    """Uids of a prompt cache list, tagging what has none yet; members of compound caches one by one."""
+    if not isinstance(caches, list | tuple):
+        return []
+    members = (m for entry in caches for m in getattr(entry, "caches", (entry,)))
+    return [tag_of(cache, on_copy).uid for cache in members if hasattr(cache, "__dict__")]
+
+
 def _slots(cache: Any) -> int:
     return 0 if cache.keys is None else int(cache.keys.shape[2])
 

@@ -1,0 +1,47 @@
+"""Prompt caches in files: `save_prompt_cache` and `load_prompt_cache`."""
+
+from __future__ import annotations
+
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
+from mlxdiag.record.recorder import Recorder
+from mlxdiag.traces.types import Entry, Row
+
+
+def install(module: ModuleType, recorder: Recorder) -> None:
+    """Tell of every save and load from now on. Must come before others import the two by value."""
+    save, load = module.save_prompt_cache, module.load_prompt_cache
+
+    @wraps(save)
+    def save_prompt_cache(file_name: str, cache: Any, *args: Any, **kwargs: Any) -> Any:
+        result = save(file_name, cache, *args, **kwargs)
+        recorder.guarded(saved, recorder, cache)
+        return result
+
+    @wraps(load)
+    def load_prompt_cache(*args: Any, **kwargs: Any) -> Any:
+        result = load(*args, **kwargs)
+        recorder.guarded(loaded, recorder, result)
+        return result
+
+    module.save_prompt_cache = save_prompt_cache  # type: ignore[attr-defined]
+    module.load_prompt_cache = load_prompt_cache  # type: ignore[attr-defined]
+
+
+def saved(recorder: Recorder, cache: Any) -> None:
+    names = recorder.names_of(cache)
+    rows = [Row(seq=seq) for seq in names] if names else None
+    recorder.write(Entry(phase="save", rows=rows))
+
+
+def loaded(recorder: Recorder, result: Any) -> None:
+    """The result is the cache, or a pair of it and its metadata."""
+    cache = result[0] if isinstance(result, tuple) else result
+    names = [recorder.lineage.new_name()]
+    recorder.bind(cache, names)
+    offsets = [tag_of(c).offset_of(c) for c in cache if uids_of([c]) and not hasattr(c, "caches")]
+    held = next((offset for offset in offsets if isinstance(offset, int)), None)
+    recorder.write(Entry(phase="load", rows=[Row(seq=names[0], restored=held)]))

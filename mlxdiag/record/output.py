@@ -1,0 +1,79 @@
+"""Where the lines of a recording go."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Protocol
+
+from mlxdiag import __version__
+from mlxdiag.traces.types import Entry, Header
+from mlxdiag.traces.writer import Writer
+
+
+class Output(Protocol):
+    """Takes entries; nothing exists on disk before the first."""
+
+    @property
+    def started(self) -> bool: ...
+
+    def put(self, entry: Entry) -> None:
+        """One entry, in one write(2). Raises UsageError where it cannot be written."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class File:
+    """One file with everything."""
+
+    def __init__(
+        self, path: Path, header: Callable[[], Header], opened: Callable[[], None] = lambda: None
+    ) -> None:
+        self.path = path
+        self.header = header
+        self.opened = opened
+        self._writer: Writer | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._writer is not None
+
+    def put(self, entry: Entry) -> None:
+        if self._writer is None:
+            self._writer = Writer(self.path, self.header())
+            self.opened()
+        self._writer.write(entry)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def header(level: str, tokens: bool) -> Header:
+    """Where and how this process is recorded. Of the program only its name is told, never its arguments."""
+    return Header(
+        source={"program": Path(sys.argv[0] if sys.argv else "").name or "python", "recorder": __version__},
+        environment={
+            "os": f"{platform.system()} {platform.release()}",
+            "python": platform.python_version(),
+            "libraries": {name: metadata.version(name) for name in ("mlx", "mlx-lm")},
+        },
+        level=level,
+        ids="raw" if tokens else None,
+    )
+
+
+def beside(path: Path, mark: str) -> Path:
+    """`trace.yaml` and a mark: `trace.mark.yaml`."""
+    suffix = "".join(path.suffixes[-2:]) if path.suffix == ".zst" else path.suffix
+    return path.with_name(f"{path.name[: len(path.name) - len(suffix)]}.{mark}{suffix}")
+
+
+def own_name(path: Path, main: bool) -> Path:
+    """The named file for the main process; for a child, or where it exists already, one beside it."""
+    return path if main and not path.exists() else beside(path, str(os.getpid()))

@@ -1,0 +1,302 @@
+"""The recorder: from what the probe saw, and what hooks know of the scheduler, to lines of a trace.
+
+How a hook talks to it, all in the thread of the forward:
+
+- `expect(rows)` just before a forward: whose rows these are and where the scheduler believes they are.
+  Without it a row is named by its cache's lineage (`seq-1`, ...) and its offset is the cache's own.
+- `bind(caches, names)`: the rows of a prompt cache belong to these sequences; a later copy, merge, filter
+  or extract of it keeps the names.
+- `emitted(seq, ids)`: tokens that became known as Python ints. They are written with the sequence's next
+  line, so that no write waits for them; `finish` writes what is left at once.
+- `write(entry)`: an event of the scheduler's own, as adopt.
+
+Nothing here may disturb the program: `guarded` turns any fault into one line on stderr and an end of the
+recording.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mlxdiag.errors import MlxdiagError
+from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.mlx.probe import Event, StepEvent, to_attention
+from mlxdiag.models.mlx.probe_tags import uids_of
+from mlxdiag.record.announce import announce
+from mlxdiag.record.events import Gathered, entry_of
+from mlxdiag.record.forks import Forks
+from mlxdiag.record.labels import Labels
+from mlxdiag.record.lineage import Lineage
+from mlxdiag.record.output import Output
+from mlxdiag.traces.types import Attention, Entry, Family, Fault, Row, Tokens
+
+
+class Watched(msgspec.Struct):
+    """A model that has run."""
+
+    geometry: Geometry | None
+    families: dict[str, Family]
+    tokens: Tokens | None
+
+
+class Spoken(msgspec.Struct):
+    """Tokens of one sequence that wait for its next line."""
+
+    ids: list[int] = []
+    total: int | None = None
+    """Length of its prompt, until it has been written."""
+
+
+class _Thread(threading.local):
+    rows: list[Row] | None = None
+    phase: str | None = None
+    namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None = None
+
+
+class Recorder:
+    """Stateful, one for each process that records. Safe for several threads."""
+
+    def __init__(self, output: Output, *, tokens: bool = False) -> None:
+        self.output = output
+        self.lineage = Lineage()
+        self.labels = Labels(raw=tokens)
+        self.alive = True
+        self.on_fault: Callable[[], None] = lambda: None
+        """Called once when the recorder steps aside: takes the probe out."""
+        self.model_of: Callable[[str], Any] = lambda _name: None
+        self.loaded: dict[int, tuple[dict[str, Any], Any]] = {}
+        """Config and directory of each loaded model, by `id`."""
+        self.step = 0
+        """Number of the next forward."""
+        self._models: dict[str, Watched] = {}
+        self._spoken: dict[str, Spoken] = {}
+        self._gathered: dict[int, Gathered] = {}
+        """Cache events of each thread that are still being collected: a prompt cache is a list of caches."""
+        self._verified: dict[tuple[str | None, str], int] = {}
+        """Drafts of the last verify block of each model and sequence, until its rollback."""
+        self._forks = Forks(self.lineage)
+        self._thread = _Thread()
+        self._lock = threading.RLock()
+
+    # What hooks say.
+
+    def expect(self, rows: list[Row], phase: str | None = None) -> None:
+        """The rows of this thread's next forward, in batch order: `seq`, `offset` as the scheduler believes,
+        `tokens` and paddings.
+        """
+        self._thread.rows, self._thread.phase = rows, phase
+
+    def naming(self, namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None) -> None:
+        """Ask `namer` for rows and phase of every forward of this thread that nothing was expected of."""
+        self._thread.namer = namer
+
+    def bind(self, caches: Any, names: list[str]) -> None:
+        """The rows of a prompt cache (a list of caches) are these sequences."""
+        with self._lock:
+            self.lineage.bind(uids_of(caches), names)
+
+    def names_of(self, caches: Any) -> list[str] | None:
+        """The sequences in a prompt cache, where they are known."""
+        uids = uids_of(caches)
+        return self.lineage.of(uids[0]) if uids else None
+
+    def is_model(self, name: str, model: Any) -> bool:
+        """Whether events call this model `name`."""
+        return self.model_of(name) is model
+
+    def is_eos(self, name: str | None, ident: int | None) -> bool:
+        """Whether the model's config ends an answer with this id."""
+        watched = self._models.get(name or "")
+        tokens = watched.tokens if watched is not None else None
+        return tokens is not None and ident in (tokens.eos or ())
+
+    def emitted(self, seq: str, ids: Iterable[int], total: int | None = None) -> None:
+        """Generated tokens of a sequence, in order; `total` is the length of its prompt."""
+        with self._lock:
+            spoken = self._spoken.get(seq)
+            if spoken is None:
+                spoken = self._spoken[seq] = Spoken(ids=[], total=total)
+            spoken.ids.extend(ids)
+
+    def finish(self, seq: str, model: str | None, finish: str | None = None) -> None:
+        """A sequence is over: write the tokens that no later line of its own can carry."""
+        with self._lock:
+            row = self._speak(Row(seq=seq, finish=finish), model)
+            if row.emitted or finish is not None:
+                self.write(Entry(phase="note", model=model, rows=[row]))
+
+    def write(self, entry: Entry) -> None:
+        """An event between forwards; it shares the number of the forward before."""
+        with self._lock:
+            self._settle()
+            self._put(msgspec.structs.replace(entry, step=max(self.step - 1, 0)))
+
+    # What the probe says.
+
+    def sink(self, event: Event) -> None:
+        """Takes every event of the probe. Never raises."""
+        self.guarded(self._take, event)
+
+    def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Run a part of the recorder inside somebody's program: a fault ends the recording, nothing else."""
+        if not self.alive:
+            return None
+        try:
+            return call(*args)
+        except Exception as error:  # noqa: BLE001  whatever it is, it must not reach the program
+            self.fault(error)
+            return None
+
+    def fault(self, error: Exception) -> None:
+        """Say so once, and step aside."""
+        if not self.alive:
+            return
+        self.alive = False
+        text = str(error) if isinstance(error, MlxdiagError) else f"{type(error).__name__}: {error}"
+        sys.stderr.write(f"mlxdiag: recording stopped, the program goes on: {text}\n")
+        self.on_fault()
+
+    def close(self, exit_code: int | None = None, end: bool = True) -> None:
+        """Write what is still held and, with `end`, the last line."""
+        if self.alive:
+            self.guarded(self._close, exit_code, end)
+        self.alive = False
+
+    def _close(self, exit_code: int | None, end: bool) -> None:
+        with self._lock:
+            self._settle()
+            for seq in list(self._spoken):
+                self.finish(seq, None)
+            if end and self.output.started:
+                self.output.put(Entry(phase="end", exit=exit_code))
+            self.output.close()
+
+    def _take(self, event: Event) -> None:
+        with self._lock:
+            if isinstance(event, StepEvent):
+                self._settle()
+                self._forward(event)
+                return
+            if event.op == "copy":
+                adopted = self._forks.copied(event)
+                if adopted is not None:
+                    self.write(adopted)
+                return
+            thread = threading.get_ident()
+            held = self._gathered.get(thread)
+            if held is not None and not held.takes(event):
+                self._settle(thread)
+                held = None
+            if held is None:
+                held = self._gathered[thread] = Gathered(event.op)
+            held.add(event, self.lineage)
+
+    def _settle(self, thread: int | None = None) -> None:
+        """Write the cache events that this thread, or every thread, has completed."""
+        for number in [thread] if thread is not None else list(self._gathered):
+            held = self._gathered.pop(number, None)
+            if held is not None:
+                entry = entry_of(held, self._verified, self._geometry(held.model))
+                if entry is not None:
+                    self._put(msgspec.structs.replace(entry, step=max(self.step - 1, 0)))
+
+    def _forward(self, event: StepEvent) -> None:
+        watched = self._models.get(event.model)
+        if watched is None:
+            watched = self._announce(event.model)
+        rows, phase = self._rows(event)
+        if phase == "verify":
+            for row in rows:
+                if row.seq is not None:
+                    self._verified[event.model, row.seq] = (row.tokens or 1) - 1
+        entry = Entry(
+            step=self.step,
+            phase=phase,
+            model=event.model,
+            rows=[self._speak(row, event.model) for row in rows],
+            attention=_calls(event, watched),
+            error=_fault(event),
+        )
+        self.step += 1
+        self._put(entry)
+
+    def _announce(self, name: str) -> Watched:
+        model = self.model_of(name)
+        entry, geometry = announce(model, name, *self.loaded.get(id(model), (None, None)))
+        watched = Watched(geometry, entry.layers or {}, entry.tokens)
+        self._models[name] = watched
+        self.output.put(entry)
+        return watched
+
+    def _geometry(self, model: str | None) -> Geometry | None:
+        watched = self._models.get(model or "")
+        return watched.geometry if watched is not None else None
+
+    def _rows(self, event: StepEvent) -> tuple[list[Row], str]:
+        thread = self._thread
+        rows, phase = thread.rows, thread.phase
+        thread.rows = thread.phase = None
+        if rows is not None:
+            self.lineage.bind(event.uids, [row.seq or "" for row in rows])
+        elif thread.namer is not None:
+            rows, phase = thread.namer(event) or (None, None)
+        if rows is None:
+            rows = self.own_rows(event)
+        return rows, phase or _phase(event, rows)
+
+    def own_rows(self, event: StepEvent, name: str | None = None) -> list[Row]:
+        """Rows named by the lineage of their caches; a single one whose cache is new may be given a name."""
+        names = self.lineage.rows(event.uids, event.batch, name)
+        offset = next((a.offset for a in event.attention if a.offset is not None), None)
+        offsets: list[Any] = offset if isinstance(offset, list) else [offset] * len(names)
+        if len(offsets) != len(names):
+            offsets = [None] * len(names)
+        return [Row(seq=seq, offset=at, tokens=event.q) for seq, at in zip(names, offsets, strict=True)]
+
+    def _speak(self, row: Row, model: str | None) -> Row:
+        """The row with the tokens that its sequence has emitted since its last line."""
+        spoken = self._spoken.pop(row.seq, None) if row.seq is not None else None
+        if spoken is None:
+            return row
+        watched = self._models.get(model or "") or next(iter(self._models.values()), None)
+        classes = self.labels.classes(spoken.ids, watched.tokens if watched is not None else None)
+        return msgspec.structs.replace(
+            row,
+            emitted=len(spoken.ids),
+            classes=classes,
+            ids=self.labels.ids(spoken.ids),
+            total=row.total if row.total is not None else spoken.total,
+        )
+
+    def _put(self, entry: Entry) -> None:
+        if self.alive:
+            self.output.put(entry)
+
+
+def _calls(event: StepEvent, watched: Watched) -> list[Attention] | None:
+    """Attention calls with layers left out where they are all of their family."""
+    calls = to_attention(event.attention, watched.geometry)
+    families = watched.families
+    for index, call in enumerate(calls):
+        family = families.get(call.family or "")
+        if family is not None and call.layers == family.layers:
+            calls[index] = msgspec.structs.replace(call, layers=None)
+    return calls or None
+
+
+def _phase(event: StepEvent, rows: Sequence[Row]) -> str:
+    if event.q == 1:
+        return "decode"
+    return "chunk" if any((row.offset or 0) > 0 for row in rows) else "prefill"
+
+
+def _fault(event: StepEvent) -> Fault | None:
+    if event.error is None:
+        return None
+    where = f"layer {event.error_layer} attention" if event.error_layer is not None else None
+    return Fault(text=f"{event.error_type}: {event.error}", where=where)

@@ -1,0 +1,111 @@
+"""Programs of one sequence: `generate_step` and `speculative_generate_step`, and so `stream_generate`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from mlxdiag.models.mlx.probe import StepEvent
+from mlxdiag.record.recorder import Recorder
+from mlxdiag.traces.types import Row
+
+
+def install(module: ModuleType, recorder: Recorder) -> None:
+    """Follow every generation that begins from now on."""
+    for name in ("generate_step", "speculative_generate_step"):
+        setattr(module, name, following(getattr(module, name), recorder))
+
+
+def following(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
+    """The generator function, with each token that it yields told to the recorder."""
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    def generate(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        tokens = original(*args, **kwargs)
+        answer = recorder.guarded(Answer, recorder, signature, args, kwargs)
+        if answer is None:
+            yield from tokens
+            return
+        finished = False
+        try:
+            while True:
+                recorder.guarded(answer.resume)
+                try:
+                    item = next(tokens)
+                except StopIteration:
+                    finished = True
+                    return
+                finally:
+                    recorder.guarded(answer.pause)
+                recorder.guarded(answer.token, item)
+                yield item
+        finally:
+            # A generator that is closed early takes back its drafts: those trims are the answer's too.
+            tokens.close()
+            recorder.guarded(answer.end, finished)
+
+    return generate
+
+
+class Answer:
+    """One generation: what it feeds, whose caches it uses, what it has said."""
+
+    def __init__(self, recorder: Recorder, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        values = given.arguments
+        self.recorder = recorder
+        self.target = values["model"]
+        self.draft = values.get("draft_model")
+        self.prompt = max(len(values["prompt"]), len(_or(values.get("input_embeddings"))))
+        self.limit = values["max_tokens"]
+        self.seq: str | None = None
+        self.said = 0
+        self.last: int | None = None
+        self.start: int | None = None
+        """Tokens that the target's cache held before the prompt."""
+        self._fed: dict[str, int] = {}
+        """Prompt tokens that each model has been fed."""
+        self._model: str | None = None
+
+    def resume(self) -> None:
+        self.recorder.naming(self.rows)
+
+    def pause(self) -> None:
+        self.recorder.naming(None)
+
+    def rows(self, event: StepEvent) -> tuple[list[Row], str | None] | None:
+        """The row of a forward, named for the answer whichever of its models runs."""
+        if event.batch != 1:
+            return None
+        fed = self._fed.get(event.model, 0)
+        self._fed[event.model] = fed + event.q
+        (row,) = self.recorder.own_rows(event, self.seq)
+        self.seq = row.seq
+        is_target = self.recorder.is_model(event.model, self.target)
+        if is_target and self._model is None:
+            self._model, self.start = event.model, row.offset
+        verifies = self.draft is not None and is_target and fed >= self.prompt - 1 and event.q > 1
+        return [row], "verify" if verifies else None
+
+    def token(self, item: Any) -> None:
+        self.said += 1
+        self.last = int(item[0])
+        if self.seq is not None:
+            total = self.prompt + (self.start or 0) if self.said == 1 else None
+            self.recorder.emitted(self.seq, [self.last], total)
+
+    def end(self, finished: bool) -> None:
+        if self.seq is not None and self.said:
+            eos = self.recorder.is_eos(self._model, self.last)
+            reached = finished or self.said == self.limit
+            finish = "eos" if eos else "length" if reached else None
+            self.recorder.finish(self.seq, self._model, finish)
+
+
+def _or(value: Any) -> Any:
+    return () if value is None else value
