@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ import msgspec
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.mlx.probe import Event, StepEvent, to_attention
+from mlxdiag.models.mlx.probe_patches import Patches
 from mlxdiag.models.mlx.probe_tags import uids_of
 from mlxdiag.record.announce import announce
 from mlxdiag.record.events import Gathered, entry_of
@@ -56,6 +58,7 @@ class _Thread(threading.local):
     rows: list[Row] | None = None
     phase: str | None = None
     namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None = None
+    deaf: bool = False
 
 
 class Recorder:
@@ -69,6 +72,10 @@ class Recorder:
         self.on_fault: Callable[[], None] = lambda: None
         """Called once when the recorder steps aside: takes the probe out."""
         self.model_of: Callable[[str], Any] = lambda _name: None
+        self.name_of: Callable[[Any], str | None] = lambda _model: None
+        """What events call a model, whether it has run or not."""
+        self.patches = Patches()
+        """What the hooks have replaced; undone when the recording ends."""
         self.loaded: dict[int, tuple[dict[str, Any], Any]] = {}
         """Config and directory of each loaded model, by `id`."""
         self.step = 0
@@ -94,6 +101,15 @@ class Recorder:
     def naming(self, namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None) -> None:
         """Ask `namer` for rows and phase of every forward of this thread that nothing was expected of."""
         self._thread.namer = namer
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """Cache operations of this thread meanwhile are no sequence's: whoever asks for this tells of them."""
+        before, self._thread.deaf = self._thread.deaf, True
+        try:
+            yield
+        finally:
+            self._thread.deaf = before
 
     def bind(self, caches: Any, names: list[str]) -> None:
         """The rows of a prompt cache (a list of caches) are these sequences."""
@@ -134,6 +150,8 @@ class Recorder:
         """An event between forwards; it shares the number of the forward before."""
         with self._lock:
             self._settle()
+            if entry.model is not None and entry.model not in self._models:
+                self._announce(entry.model)
             self._put(msgspec.structs.replace(entry, step=max(self.step - 1, 0)))
 
     # What the probe says.
@@ -181,6 +199,8 @@ class Recorder:
             if isinstance(event, StepEvent):
                 self._settle()
                 self._forward(event)
+                return
+            if self._thread.deaf:
                 return
             if event.op == "copy":
                 adopted = self._forks.copied(event)

@@ -15,9 +15,9 @@ from mlxdiag.record.output import File, header, own_name
 from mlxdiag.record.recorder import Recorder
 
 HOOKS = {
-    "mlx_lm.models.cache": ("mlxdiag.record.files",),
+    "mlx_lm.models.cache": ("mlxdiag.record.files", "mlxdiag.record.prompt_caches"),
     "mlx_lm.utils": ("mlxdiag.record.loading",),
-    "mlx_lm.generate": ("mlxdiag.record.single",),
+    "mlx_lm.generate": ("mlxdiag.record.single", "mlxdiag.record.batch"),
 }
 """After a module of mlx-lm is imported, `install(module, recorder)` of each of these is called."""
 
@@ -36,7 +36,7 @@ class Session:
         self.recorder = Recorder(output, tokens=options.tokens)
         level = "visibility" if options.level == "visibility" else "shapes"
         self.probe = Probe(self.recorder.sink, level=level)
-        self.recorder.model_of = self.probe.model
+        self.recorder.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
         self.recorder.on_fault = self.probe.remove
         self.probe.install()
         atexit.register(self.close)
@@ -60,4 +60,5 @@ class Session:
         """End the recording: the originals are back, what is held is written."""
         atexit.unregister(self.close)
         self.probe.remove()
+        self.recorder.patches.undo()
         self.recorder.close(end=self._writes_end)
