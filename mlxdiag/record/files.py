@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import wraps
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -13,22 +13,25 @@ from mlxdiag.traces.types import Entry, Row
 
 def install(module: ModuleType, recorder: Recorder) -> None:
     """Tell of every save and load from now on. Must come before others import the two by value."""
-    save, load = module.save_prompt_cache, module.load_prompt_cache
 
-    @wraps(save)
-    def save_prompt_cache(file_name: str, cache: Any, *args: Any, **kwargs: Any) -> Any:
-        result = save(file_name, cache, *args, **kwargs)
-        recorder.guarded(saved, recorder, cache)
-        return result
+    def saving(original: Callable[..., Any]) -> Callable[..., Any]:
+        def save_prompt_cache(file_name: str, cache: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(file_name, cache, *args, **kwargs)
+            recorder.guarded(saved, recorder, cache)
+            return result
 
-    @wraps(load)
-    def load_prompt_cache(*args: Any, **kwargs: Any) -> Any:
-        result = load(*args, **kwargs)
-        recorder.guarded(loaded, recorder, result)
-        return result
+        return save_prompt_cache
 
-    module.save_prompt_cache = save_prompt_cache  # type: ignore[attr-defined]
-    module.load_prompt_cache = load_prompt_cache  # type: ignore[attr-defined]
+    def loading(original: Callable[..., Any]) -> Callable[..., Any]:
+        def load_prompt_cache(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            recorder.guarded(loaded, recorder, result)
+            return result
+
+        return load_prompt_cache
+
+    recorder.patches.add(module, "save_prompt_cache", saving)
+    recorder.patches.add(module, "load_prompt_cache", loading)
 
 
 def saved(recorder: Recorder, cache: Any) -> None:

@@ -99,7 +99,7 @@ class Starter:
                 from mlxdiag.record.session import Session
 
                 report(f"mlx {os.getpid()}")
-                self._session = Session(self.options, self.main).imported
+                self._session = Session(self.options, self.main, bool(os.environ.get(REPORT))).imported
             self._session(module)
         except Exception as error:  # noqa: BLE001  the program must not feel it
             self._failed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -14,8 +15,8 @@ from types import FrameType
 from typing import NamedTuple
 
 from mlxdiag.errors import MlxdiagError, UnreadableError, UsageError
+from mlxdiag.record import ring
 from mlxdiag.record.options import MAIN, REPORT, STARTUP, Options
-from mlxdiag.record.output import beside
 from mlxdiag.traces.reader import open_stream
 from mlxdiag.traces.types import Entry
 from mlxdiag.traces.writer import Appender
@@ -51,7 +52,7 @@ def run(program: Sequence[str], options: Options, *, force: bool = False) -> Out
         report = Path(folder, "report")
         environment = {**os.environ, **variables(options, os.environ), REPORT: str(report)}
         environment.pop(MAIN, None)
-        code = _run(program, environment)
+        code = _run(program, environment, options)
         told = report.read_text("utf-8").split("\n") if report.exists() else []
     return Outcome(code, list(_summary(options, code, Told(told))))
 
@@ -74,9 +75,9 @@ def _make_room(options: Options, force: bool) -> None:
         raise UsageError(f"{path.parent}: cannot be written to")
 
 
-def _run(program: Sequence[str], environment: Mapping[str, str]) -> int:
+def _run(program: Sequence[str], environment: Mapping[str, str], options: Options) -> int:
     sys.stdout.flush()
-    with _forwarding() as children:
+    with _forwarding(options) as children:
         try:
             child = subprocess.Popen(program, env=environment)
         except FileNotFoundError:
@@ -89,8 +90,8 @@ def _run(program: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 @contextmanager
-def _forwarding() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Pass signals on to the child; a terminal sends its own to both already."""
+def _forwarding(options: Options) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Pass signals on to the child; a terminal sends its own to both already, and SIGUSR1 is the ring's."""
     children: list[subprocess.Popen[bytes]] = []
     shared = _owns_terminal()
 
@@ -101,11 +102,17 @@ def _forwarding() -> Iterator[list[subprocess.Popen[bytes]]]:
     def ignore(number: int, _frame: FrameType | None) -> None:
         """The child has been sent it too."""
 
+    taken = itertools.count(1)
+
+    def freeze(_number: int, _frame: FrameType | None) -> None:
+        ring.freeze(options.path, f"frozen-{next(taken)}")
+
     before = {}
     for name in FORWARDED:
         number = getattr(signal, name, None)
         if number is not None:
-            before[number] = signal.signal(number, ignore if shared and name in FROM_TERMINAL else forward)
+            chosen = ignore if shared and name in FROM_TERMINAL else forward
+            before[number] = signal.signal(number, freeze if options.ring and name == "SIGUSR1" else chosen)
     try:
         yield children
     finally:
@@ -131,8 +138,13 @@ class Told:
 
 
 def _summary(options: Options, code: int, told: Told) -> Iterator[str]:
-    found = [Path(name) for name in told.opened if Path(name).exists()]
-    for path in found:
+    found = []
+    for path in map(Path, told.opened):
+        if options.ring:
+            ring.join(path)
+        if not path.exists():
+            continue
+        found.append(path)
         if path == options.path:
             _end(path, code)
         yield _counted(path)
@@ -168,6 +180,3 @@ def _counted(path: Path) -> str:
         torn = stream.truncated
     note = ", cut off" if torn else ""
     return f"recorded {steps} steps of {len(sequences)} sequences in {path}{note}; mlxdiag inspect {path}"
-
-
-__all__ = ["Outcome", "beside", "run", "variables"]

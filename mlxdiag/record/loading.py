@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import wraps
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,15 +12,16 @@ from mlxdiag.record.recorder import Recorder
 
 def install(module: ModuleType, recorder: Recorder) -> None:
     """Remember config and directory of each model that is loaded from now on."""
-    original = module.load_model
 
-    @wraps(original)
-    def load_model(model_path: Any, *args: Any, **kwargs: Any) -> Any:
-        loaded = original(model_path, *args, **kwargs)
-        recorder.guarded(remember, recorder, loaded, model_path)
-        return loaded
+    def remembering(original: Callable[..., Any]) -> Callable[..., Any]:
+        def load_model(model_path: Any, *args: Any, **kwargs: Any) -> Any:
+            loaded = original(model_path, *args, **kwargs)
+            recorder.guarded(remember, recorder, loaded, model_path)
+            return loaded
 
-    module.load_model = load_model  # type: ignore[attr-defined]
+        return load_model
+
+    recorder.patches.add(module, "load_model", remembering)
 
 
 def remember(recorder: Recorder, loaded: Any, model_path: Any) -> None:

@@ -54,7 +54,7 @@ class File:
             self._writer.close()
 
 
-def header(level: str, tokens: bool) -> Header:
+def header(level: str, tokens: bool, ring: int = 0) -> Header:
     """Where and how this process is recorded. Of the program only its name is told, never its arguments."""
     return Header(
         source={"program": Path(sys.argv[0] if sys.argv else "").name or "python", "recorder": __version__},
@@ -65,6 +65,7 @@ def header(level: str, tokens: bool) -> Header:
         },
         level=level,
         ids="raw" if tokens else None,
+        note=f"a ring: the last {ring} to {2 * ring} entries" if ring else None,
     )
 
 

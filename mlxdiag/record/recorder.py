@@ -78,6 +78,8 @@ class Recorder:
         """What the hooks have replaced; undone when the recording ends."""
         self.loaded: dict[int, tuple[dict[str, Any], Any]] = {}
         """Config and directory of each loaded model, by `id`."""
+        self.patches = Patches()
+        """What hooks have replaced; the originals are back when the recording ends."""
         self.step = 0
         """Number of the next forward."""
         self._models: dict[str, Watched] = {}
@@ -184,6 +186,14 @@ class Recorder:
         if self.alive:
             self.guarded(self._close, exit_code, end)
         self.alive = False
+
+    def forked(self, output: Output) -> None:
+        """Go on in the child of a fork: a file of its own, whose first step is 0."""
+        self.output = output
+        self.step = 0
+        self._lock = threading.RLock()
+        for held in (self._models, self._spoken, self._gathered, self._verified):
+            held.clear()
 
     def _close(self, exit_code: int | None, end: bool) -> None:
         with self._lock:

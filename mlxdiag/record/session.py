@@ -5,14 +5,18 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from functools import partial
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from mlxdiag.models.mlx.probe import Probe
+from mlxdiag.record import ring
 from mlxdiag.record.hook import FAMILIES, report
-from mlxdiag.record.options import REPORT, Options
-from mlxdiag.record.output import File, header, own_name
+from mlxdiag.record.options import Options
+from mlxdiag.record.output import File, Output, header, own_name
 from mlxdiag.record.recorder import Recorder
+from mlxdiag.record.ring import Ring
 
 HOOKS = {
     "mlx_lm.models.cache": ("mlxdiag.record.files", "mlxdiag.record.prompt_caches"),
@@ -23,26 +27,30 @@ HOOKS = {
 
 
 class Session:
-    """Stateful, one a process."""
+    """Stateful, one a recording. `main`: the trace has the name that was asked for."""
 
-    def __init__(self, options: Options, main: bool = True, launched: bool = True) -> None:
+    def __init__(self, options: Options, main: bool = True, launched: bool = False) -> None:
+        """`launched`: a launcher waits for the end and writes the last line, for it alone knows the exit
+        code.
+        """
         self.options = options
-        self._writes_end = not (main and os.environ.get(REPORT))
-        """The launcher writes the main process's last line: it alone will know the exit code."""
+        self._writes_end = not (main and launched)
         self.path = own_name(options.path, main)
-        output = File(
-            self.path, lambda: header(options.level, options.tokens), lambda: report(f"file {self.path}")
-        )
-        self.recorder = Recorder(output, tokens=options.tokens)
+        self.recorder = Recorder(self._output(), tokens=options.tokens)
         level = "visibility" if options.level == "visibility" else "shapes"
-        self.probe = Probe(self.recorder.sink, level=level)
+        self.probe = Probe(self.recorder.sink, level=level, fault=self.recorder.fault)
         self.recorder.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
-        self.recorder.on_fault = self.probe.remove
+        self.recorder.on_fault = self._step_aside
         self.probe.install()
+        self._closed = False
         atexit.register(self.close)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
 
     def imported(self, module: ModuleType) -> None:
         """Follow what a module of mlx-lm has brought."""
+        if self._closed:
+            return
         name = module.__name__
         for hooks in HOOKS.get(name, ()):
             self.recorder.guarded(import_module(hooks).install, module, self.recorder)
@@ -57,8 +65,43 @@ class Session:
                 self.imported(module)
 
     def close(self) -> None:
-        """End the recording: the originals are back, what is held is written."""
+        """End the recording: the originals are back, what is held is written. Harmless when closed."""
+        if self._closed:
+            return
+        self._closed = True
         atexit.unregister(self.close)
+        self.recorder.guarded(self.recorder.close, None, self._writes_end)
+        self._step_aside()
+        if self._writes_end and self.options.ring:
+            ring.join(self.path)
+
+    def _output(self) -> Output:
+        def told() -> None:
+            report(f"file {self.path}")
+
+        options = self.options
+        make = partial(header, options.level, options.tokens, options.ring)
+        if options.ring:
+            return Ring(self.path, make, options.ring, told)
+        return File(self.path, make, told)
+
+    def _step_aside(self) -> None:
         self.probe.remove()
         self.recorder.patches.undo()
-        self.recorder.close(end=self._writes_end)
+
+    def _forked(self) -> None:
+        """In the child of a fork: go on in a file of its own."""
+        if self._closed or not self.recorder.alive:
+            return
+        self._writes_end = True
+        self.path = own_name(self.options.path, main=False)
+        self.recorder.forked(self._output())
+        # A multiprocessing child never reaches `atexit`, and first forgets the finalizers of its parent.
+        util: Any = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.register_after_fork(self, _close_with_process)
+
+
+def _close_with_process(session: Session) -> None:
+    util: Any = sys.modules["multiprocessing.util"]
+    util.Finalize(session, session.close, exitpriority=100)

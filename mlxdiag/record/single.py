@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -16,14 +16,13 @@ from mlxdiag.traces.types import Row
 def install(module: ModuleType, recorder: Recorder) -> None:
     """Follow every generation that begins from now on."""
     for name in ("generate_step", "speculative_generate_step"):
-        setattr(module, name, following(getattr(module, name), recorder))
+        recorder.patches.add(module, name, partial(following, recorder=recorder))
 
 
 def following(original: Callable[..., Any], recorder: Recorder) -> Callable[..., Any]:
     """The generator function, with each token that it yields told to the recorder."""
     signature = inspect.signature(original)
 
-    @wraps(original)
     def generate(*args: Any, **kwargs: Any) -> Iterator[Any]:
         tokens = original(*args, **kwargs)
         answer = recorder.guarded(Answer, recorder, signature, args, kwargs)

@@ -33,6 +33,7 @@ from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, F
 from mlxdiag.models.mlx.probe_frame import Frame, Local
 from mlxdiag.models.mlx.probe_operations import Operations, event_of
 from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.models.mlx.probe_shield import shielded
 from mlxdiag.models.mlx.probe_tags import Tag, kind_of, uids_of
 from mlxdiag.models.mlx.probe_watcher import AttendWatcher
 
@@ -51,8 +52,13 @@ class Probe:
     """
 
     def __init__(
-        self, sink: Callable[[Event], Any], level: str = "shapes", attend: Attend | None = None
+        self,
+        sink: Callable[[Event], Any],
+        level: str = "shapes",
+        attend: Attend | None = None,
+        fault: Callable[[Exception], None] | None = None,
     ) -> None:
+        """`fault` takes a fault of the probe itself, which the program then does not feel; else it is raised."""
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
         self.sink = sink
@@ -63,7 +69,7 @@ class Probe:
         self._watcher = (
             AttendWatcher(self.identity, attend, lambda: self.feeding) if attend or self.identity else None
         )
-        self._local = Local()
+        self._local = Local(fault)
         self._patches = Patches()
         self._installed = 0
         self._names: dict[int, str] = {}
@@ -151,11 +157,11 @@ class Probe:
             )
         for name, maker in operations.makers.items():
             if name in own:
-                add(cls, name, maker)
+                add(cls, name, shielded(maker, self._local.fault))
         if batched:
-            add(cls, "__init__", operations.created)
+            add(cls, "__init__", shielded(operations.created, self._local.fault))
         if "merge" in own and kind_of(cls) in ("batch", "batch_rotating", "recurrent"):
-            add(cls, "merge", operations.merge)
+            add(cls, "merge", shielded(operations.merge, self._local.fault))
 
     def _copied(self, cache: Any, tag: Tag, parent: int) -> None:
         event = event_of("copy", tag, cache)
@@ -182,9 +188,12 @@ class Probe:
                     frame.failed = index
                 raise
             finally:
-                if watcher is not None:
-                    watcher.left(frame)
-                frame.leave()
+                try:
+                    if watcher is not None:
+                        watcher.left(frame)
+                    frame.leave()
+                except Exception as error:  # noqa: BLE001
+                    local.failed(error)
 
         return __call__
 
@@ -194,9 +203,13 @@ class Probe:
         def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
             if local.frame is not None or not self._installed:
                 return original(model, *args, **kwargs)
-            batch, q = _shape_of_input(args, kwargs)
-            step = StepEvent(self.watch(model), batch, q, [])
-            frame = local.frame = Frame(step, _caches_in(args, kwargs))
+            try:
+                batch, q = _shape_of_input(args, kwargs)
+                step = StepEvent(self.watch(model), batch, q, [])
+                frame = local.frame = Frame(step, _caches_in(args, kwargs))
+            except Exception as error:  # noqa: BLE001
+                local.failed(error)
+                return original(model, *args, **kwargs)
             try:
                 return original(model, *args, **kwargs)
             except BaseException as error:
@@ -206,7 +219,10 @@ class Probe:
             finally:
                 local.frame = None
                 self.feeding = None
-                step.uids = uids_of(frame.caches, self._copied)
+                try:
+                    step.uids = uids_of(frame.caches, self._copied)
+                except Exception as error:  # noqa: BLE001
+                    local.failed(error)
                 self.sink(step)
 
         return __call__

@@ -1,5 +1,8 @@
 """The hot path: wrappers of `update_and_fetch`, attention and RoPE. Some microseconds a layer, no array
 read.
+
+What may fail here is the probe's alone: the original is called whatever happens, unless a fault is to be
+raised (`Local.fault`).
 """
 
 from __future__ import annotations
@@ -43,13 +46,17 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_
         frame = local.frame
         if frame is None or frame.busy:
             return original(cache, keys, values)
-        tag = cache.__dict__.get(ATTRIBUTE)
-        if tag is None or tag.home != id(cache):
-            tag = tag_of(cache, on_copy)
-        event = event_before(frame, tag, cache, keys)
+        try:
+            tag = cache.__dict__.get(ATTRIBUTE)
+            if tag is None or tag.home != id(cache):
+                tag = tag_of(cache, on_copy)
+            event = event_before(frame, tag, cache, keys)
+        except Exception as error:  # noqa: BLE001
+            local.failed(error)
+            return original(cache, keys, values)
         if watcher is not None:
             keys = watcher.inserting(frame, event, cache, keys)
-        returned = _append(original, frame, event, cache, keys, values)
+        returned = _append(original, local, frame, event, cache, keys, values)
         return returned if watcher is None else watcher.returned(frame, returned)
 
     return update_and_fetch
@@ -62,18 +69,23 @@ def batch_update_wrapper(
 
     def update_and_fetch(cache: Any, keys: Any, values: Any) -> Any:
         frame = local.frame
-        tag = tag_of(cache, on_copy)
-        if frame is None or frame.busy:
+        try:
+            tag = tag_of(cache, on_copy)
+            event = None
+            if frame is not None and not frame.busy:
+                event = event_before(frame, tag, cache, keys)
+                event.rope = frame.position(cache, tag)
+                event.left_padding = tag.left
+                event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
             probe_rows.updated(tag, cache, keys.shape[2])
+        except Exception as error:  # noqa: BLE001
+            local.failed(error)
             return original(cache, keys, values)
-        event = event_before(frame, tag, cache, keys)
-        event.rope = frame.position(cache, tag)
-        event.left_padding = tag.left
-        event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
+        if frame is None or event is None:
+            return original(cache, keys, values)
         if watcher is not None:
             keys = watcher.inserting(frame, event, cache, keys)
-        probe_rows.updated(tag, cache, keys.shape[2])
-        returned = _append(original, frame, event, cache, keys, values)
+        returned = _append(original, local, frame, event, cache, keys, values)
         return returned if watcher is None else watcher.returned(frame, returned)
 
     return update_and_fetch
@@ -106,7 +118,13 @@ def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEven
 
 
 def _append(
-    original: Wrapper, frame: Frame, event: AttentionEvent, cache: Any, keys: Any, values: Any
+    original: Wrapper,
+    local: Local,
+    frame: Frame,
+    event: AttentionEvent,
+    cache: Any,
+    keys: Any,
+    values: Any,
 ) -> Any:
     frame.busy = True
     try:
@@ -116,10 +134,13 @@ def _append(
         raise
     finally:
         frame.busy = False
-    held = returned[0]
-    event.k = held[0].shape[2] if type(held) in SEQUENCES else held.shape[2]
-    frame.pending.append(event)
-    frame.returns.append((cache, held, event))
+    try:
+        held = returned[0]
+        event.k = held[0].shape[2] if type(held) in SEQUENCES else held.shape[2]
+        frame.pending.append(event)
+        frame.returns.append((cache, held, event))
+    except Exception as error:  # noqa: BLE001
+        local.failed(error)
     return returned
 
 
@@ -130,17 +151,21 @@ def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) 
         frame = local.frame
         if frame is None:
             return original(queries, keys, values, *args, **kwargs)
-        returns, pending = frame.returns, frame.pending
-        if pending and returns[-1][1] is keys and pending[-1] is returns[-1][2]:
-            event = pending.pop()
-        else:
-            event = frame.take(keys, queries.shape[2])
-        mask = kwargs.get("mask")
-        event.k_seen = keys[0].shape[2] if type(keys) in SEQUENCES else keys.shape[2]
-        event.mask = mask if mask is None or type(mask) is str else mask.shape
-        event.sinks = kwargs.get("sinks") is not None
-        frame.attended = True
-        frame.step.attention.append(event)
+        try:
+            returns, pending = frame.returns, frame.pending
+            if pending and returns[-1][1] is keys and pending[-1] is returns[-1][2]:
+                event = pending.pop()
+            else:
+                event = frame.take(keys, queries.shape[2])
+            mask = kwargs.get("mask")
+            event.k_seen = keys[0].shape[2] if type(keys) in SEQUENCES else keys.shape[2]
+            event.mask = mask if mask is None or type(mask) is str else mask.shape
+            event.sinks = kwargs.get("sinks") is not None
+            frame.attended = True
+            frame.step.attention.append(event)
+        except Exception as error:  # noqa: BLE001
+            local.failed(error)
+            return original(queries, keys, values, *args, **kwargs)
         if watcher is not None:
             keys, values, mask = watcher.attending(frame, event, queries, keys, values, mask)
             if mask is not None or "mask" in kwargs:

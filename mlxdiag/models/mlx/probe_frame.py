@@ -5,6 +5,7 @@ call.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -159,6 +160,16 @@ class Local(threading.local):
     """The running forward of this thread, if any."""
 
     frame: Frame | None = None
+
+    def __init__(self, fault: Callable[[Exception], None] | None = None) -> None:
+        self.fault = fault
+        """Takes a fault of the probe's own code, so that the program goes on; None: it is raised."""
+
+    def failed(self, error: Exception) -> None:
+        """Called in an `except` of the probe's own code."""
+        if self.fault is None:
+            raise error
+        self.fault(error)
 
 
 def key_length(keys: Any) -> int:
