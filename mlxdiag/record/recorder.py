@@ -74,8 +74,6 @@ class Recorder:
         self.model_of: Callable[[str], Any] = lambda _name: None
         self.name_of: Callable[[Any], str | None] = lambda _model: None
         """What events call a model, whether it has run or not."""
-        self.patches = Patches()
-        """What the hooks have replaced; undone when the recording ends."""
         self.loaded: dict[int, tuple[dict[str, Any], Any]] = {}
         """Config and directory of each loaded model, by `id`."""
         self.patches = Patches()
