@@ -41,7 +41,8 @@ def _fitting(tokens: Tokens | None, vocab: int | None) -> Tokens | None:
     """A vocabulary too small for the family's reserved ids is another tokenizer's."""
     if tokens is None or vocab is None or all(last < vocab for _, last in tokens.reserved or ()):
         return tokens
-    return msgspec.structs.replace(tokens, reserved=None)
+    fitting = msgspec.structs.replace(tokens, reserved=None)
+    return fitting if fitting != Tokens() else None
 
 
 def arguments(model: Any) -> dict[str, Any]:

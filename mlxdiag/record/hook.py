@@ -5,24 +5,32 @@ Imports nothing but the standard library, so that a program that never runs a mo
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from mlxdiag.record.options import MAIN, REPORT, Options, from_environment
 
 CACHES = "mlx_lm.models.cache"
 """Imported before any model and before whatever makes or keeps a prompt cache."""
 FAMILIES = "mlx_lm.models."
+PROGRAMS = ("mlx_lm.generate", "mlx_lm.server")
+"""Also run by `python -m`, which executes their code once more, as `__main__`."""
+
+Imported = Callable[[ModuleType, str], None]
+"""Told of a module and the name it was imported by."""
 
 
 class Finder(MetaPathFinder):
     """Calls `imported` after a watched module has been executed."""
 
-    def __init__(self, imported: Callable[[ModuleType], None]) -> None:
+    def __init__(self, imported: Imported) -> None:
         self.imported = imported
         self._busy = False
 
@@ -52,18 +60,52 @@ class Finder(MetaPathFinder):
         return None
 
 
-def tell_after(spec: ModuleSpec, imported: Callable[[ModuleType], None]) -> None:
+def tell_after(spec: ModuleSpec, imported: Imported) -> None:
     """Let the spec's own loader call `imported` when it has executed the module, once."""
-    loader = spec.loader
-    assert loader is not None
+    loader: Any = spec.loader
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
-        del loader.exec_module  # the class's own is back
+        # The class's own are back before the module runs: nobody will find ours.
+        del loader.exec_module
+        vars(loader).pop("get_code", None)
         execute(module)
-        imported(module)
+        if spec.name in PROGRAMS:
+            loader.get_code = partial(code_of_main, loader)
+        imported(module, spec.name)
 
-    loader.exec_module = exec_module  # type: ignore[method-assign]
+    loader.exec_module = exec_module
+    if spec.name in PROGRAMS:
+        loader.get_code = partial(code_of_main, loader)
+
+
+def code_of_main(loader: Any, name: str) -> Any:
+    """The code that `python -m NAME` runs as `__main__`: what it defines is hooked before it is called.
+
+    Only runpy asks a loader for code; the module of the same name, if imported too, is another one.
+    """
+    source = loader.get_source(name)
+    if source is None:
+        return type(loader).get_code(loader, name)
+    tree = ast.parse(source)
+    for index, statement in enumerate(tree.body):
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            hook = ast.parse(f"from {__name__} import main_is_defined; main_is_defined()").body
+            for one in hook:
+                ast.copy_location(one, statement)
+            tree.body[index:index] = hook
+            break
+    return compile(ast.fix_missing_locations(tree), loader.get_filename(name), "exec", dont_inherit=True)
+
+
+def main_is_defined() -> None:
+    """Called by `python -m mlx_lm.server` and the like, when all is defined and nothing has run."""
+    module = sys.modules["__main__"]
+    vars(module).pop("main_is_defined", None)
+    spec = module.__spec__
+    for finder in sys.meta_path:
+        if isinstance(finder, Finder) and spec is not None:
+            finder.imported(module, spec.name)
 
 
 def start() -> None:
@@ -86,24 +128,28 @@ class Starter:
     def __init__(self, options: Options, main: bool) -> None:
         self.options = options
         self.main = main
-        self._session: Callable[[ModuleType], None] | None = None
+        self._session: Imported | None = None
         self._failed = False
 
-    def __call__(self, module: ModuleType) -> None:
+    def __call__(self, module: ModuleType, name: str) -> None:
         if self._failed:
             return
         try:
-            if self._session is None:
-                if module.__name__ != CACHES:
-                    return
-                from mlxdiag.record.session import Session
-
-                report(f"mlx {os.getpid()}")
-                self._session = Session(self.options, self.main, bool(os.environ.get(REPORT))).imported
-            self._session(module)
+            if self._session is not None:
+                self._session(module, name)
+            elif name == CACHES:
+                self._start()
         except Exception as error:  # noqa: BLE001  the program must not feel it
             self._failed = True
             sys.stderr.write(f"mlxdiag: not recorded: {type(error).__name__}: {error}\n")
+
+    def _start(self) -> None:
+        from mlxdiag.record.session import Session
+
+        report(f"mlx {os.getpid()}")
+        session = Session(self.options, self.main, bool(os.environ.get(REPORT)))
+        self._session = session.imported
+        session.watch_loaded()
 
 
 def report(line: str) -> None:

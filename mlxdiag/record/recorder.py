@@ -52,6 +52,8 @@ class Spoken(msgspec.Struct):
     ids: list[int] = []
     total: int | None = None
     """Length of its prompt, until it has been written."""
+    model: str | None = None
+    """The model whose line is to carry them; None: any."""
 
 
 class _Thread(threading.local):
@@ -131,12 +133,17 @@ class Recorder:
         tokens = watched.tokens if watched is not None else None
         return tokens is not None and ident in (tokens.eos or ())
 
-    def emitted(self, seq: str, ids: Iterable[int], total: int | None = None) -> None:
-        """Generated tokens of a sequence, in order; `total` is the length of its prompt."""
+    def emitted(
+        self, seq: str, ids: Iterable[int], total: int | None = None, model: str | None = None
+    ) -> None:
+        """Generated tokens of a sequence, in order; `total` is the length of its prompt.
+
+        `model` chose them, where a draft model runs the same sequence.
+        """
         with self._lock:
             spoken = self._spoken.get(seq)
             if spoken is None:
-                spoken = self._spoken[seq] = Spoken(ids=[], total=total)
+                spoken = self._spoken[seq] = Spoken(ids=[], total=total, model=model)
             spoken.ids.extend(ids)
 
     def finish(self, seq: str, model: str | None, finish: str | None = None) -> None:
@@ -196,8 +203,8 @@ class Recorder:
     def _close(self, exit_code: int | None, end: bool) -> None:
         with self._lock:
             self._settle()
-            for seq in list(self._spoken):
-                self.finish(seq, None)
+            for seq, spoken in list(self._spoken.items()):
+                self.finish(seq, spoken.model)
             if end and self.output.started:
                 self.output.put(Entry(phase="end", exit=exit_code))
             self.output.close()
@@ -288,9 +295,10 @@ class Recorder:
 
     def _speak(self, row: Row, model: str | None) -> Row:
         """The row with the tokens that its sequence has emitted since its last line."""
-        spoken = self._spoken.pop(row.seq, None) if row.seq is not None else None
-        if spoken is None:
+        spoken = self._spoken.get(row.seq or "")
+        if spoken is None or (None not in (spoken.model, model) and spoken.model != model):
             return row
+        del self._spoken[row.seq or ""]
         watched = self._models.get(model or "") or next(iter(self._models.values()), None)
         classes = self.labels.classes(spoken.ids, watched.tokens if watched is not None else None)
         return msgspec.structs.replace(

@@ -47,11 +47,10 @@ class Session:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
-    def imported(self, module: ModuleType) -> None:
+    def imported(self, module: ModuleType, name: str) -> None:
         """Follow what a module of mlx-lm has brought."""
         if self._closed:
             return
-        name = module.__name__
         for hooks in HOOKS.get(name, ()):
             self.recorder.guarded(import_module(hooks).install, module, self.recorder)
         model = getattr(module, "Model", None)
@@ -61,8 +60,9 @@ class Session:
     def watch_loaded(self) -> None:
         """Follow what was imported before."""
         for name, module in list(sys.modules.items()):
-            if name.startswith("mlx_lm.") and module is not None:
-                self.imported(module)
+            ready = not getattr(getattr(module, "__spec__", None), "_initializing", False)
+            if name.startswith("mlx_lm.") and module is not None and ready:
+                self.imported(module, name)
 
     def close(self) -> None:
         """End the recording: the originals are back, what is held is written. Harmless when closed."""

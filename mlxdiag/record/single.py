@@ -96,7 +96,7 @@ class Answer:
         self.last = int(item[0])
         if self.seq is not None:
             total = self.prompt + (self.start or 0) if self.said == 1 else None
-            self.recorder.emitted(self.seq, [self.last], total)
+            self.recorder.emitted(self.seq, [self.last], total, self._model)
 
     def end(self, finished: bool) -> None:
         if self.seq is not None and self.said:
