@@ -20,7 +20,8 @@ from mlxdiag.traces.types import (
 )
 
 DEFAULT_SEQ = "seq-1"
-GROUPING_PHASES = ("merge", "filter", "extend", "extract")
+GROUPING_PHASES = ("merge", "filter", "extend")
+"""An extract takes a copy, and leaves the row where it is."""
 CACHE_PHASES = ("finalize", "save", "load", "quantize")
 
 
@@ -194,17 +195,21 @@ class _Planner:
     def _event(self, entry: Entry, where: str) -> Iterator[Op]:
         rows = [row for row in entry.rows or [] if row.seq is not None] or [Row(seq=DEFAULT_SEQ)]
         seqs = tuple(row.seq or DEFAULT_SEQ for row in rows)
-        if entry.kind == "adopt":
+        if entry.kind == "adopt" or (entry.kind == "load" and not set(seqs) & set(self.tapes)):
             for i, row in enumerate(rows):
                 yield self._adopt(entry, row, f"{where}: rows[{i}]")
+            return
+        if entry.kind in GROUPING_PHASES:
+            for seq in seqs:
+                # Batches are made before their rows are fed.
+                self.tapes.setdefault(seq, Tape(seq))
+            yield Regroup(entry.step, entry.kind, seqs)
             return
         self._require(seqs, where)
         if entry.kind in ("trim", "rollback"):
             yield from self._cuts(entry, rows, where)
         elif entry.kind == "evict":
             yield from self._evictions(entry, rows, where)
-        elif entry.kind in GROUPING_PHASES:
-            yield Regroup(entry.step, entry.kind, seqs)
         elif entry.kind in CACHE_PHASES:
             if entry.kind == "finalize":
                 self.pending -= set(seqs)

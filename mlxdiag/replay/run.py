@@ -190,6 +190,9 @@ class Runner:
         self.stage.enter(op.seq, caches)
 
     def _event(self, op: Event) -> None:
+        if op.phase == "save":
+            # What is stored is a copy: the row stays in its batch.
+            return
         for group in self._groups(op.seqs):
             if op.phase == "finalize":
                 batching.finalize(group.caches)

@@ -74,18 +74,33 @@ class Stage:
 
     def _regroup(self, seqs: tuple[str, ...], first: Group) -> Group:
         if first.batched and _is_subsequence(seqs, first.seqs):
-            self._keep(first, seqs)
+            self._split(first, seqs)
             return first
         count = len(first.seqs)
         if first.batched and seqs[:count] == first.seqs:
-            newcomers = batching.merge([self._take(seq) for seq in seqs[count:]])
-            batching.extend(first.caches, newcomers)
+            batching.extend(first.caches, self._batch_of(seqs[count:]))
             first.seqs = seqs
             return first
         caches = [self._take(seq) for seq in seqs]
         group = Group(seqs, batching.merge(caches) if len(seqs) > 1 else caches[0], len(seqs) > 1)
         self.groups.append(group)
         return group
+
+    def _batch_of(self, seqs: tuple[str, ...]) -> Caches:
+        """Batch caches of rows that join another batch; a batch that joins as a whole keeps its layout."""
+        group = self.group_of(seqs[0])
+        if group is not None and group.batched and group.seqs == seqs:
+            self.groups.remove(group)
+            return group.caches
+        return batching.merge([self._take(seq) for seq in seqs])
+
+    def _split(self, group: Group, seqs: tuple[str, ...]) -> None:
+        """Two batches of one, as the library does it: each keeps its rows of the same caches."""
+        others = tuple(seq for seq in group.seqs if seq not in seqs)
+        rest = Group(group.seqs, batching.fork(group.caches), group.batched)
+        self._keep(rest, others)
+        self.groups.append(rest)
+        self._keep(group, seqs)
 
     def _take(self, seq: str) -> Caches:
         """A sequence's own caches, out of whatever batch it is in."""
@@ -96,7 +111,9 @@ class Stage:
             return group.caches
         if not batching.is_batch(group.caches):
             raise UnjudgedError(f"{seq} cannot be taken out of its batch: the library has no extract for it")
-        caches = batching.extract(group.caches, group.seqs.index(seq))
+        # The library cannot take a row out of a batch that was never fed.
+        fed = not all(cache.empty() for cache in _holding(group.caches))
+        caches = batching.extract(group.caches, group.seqs.index(seq)) if fed else self._fresh()
         self.leave(seq)
         return caches
 

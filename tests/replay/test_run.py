@@ -56,6 +56,21 @@ HEALTHY = {
         {"step": 3, "phase": "load", "rows": [{"seq": "a"}]}
         {"step": 4, "rows": [{"seq": "a", "offset": 12, "tokens": 4}]}
         {"step": 5, "rows": [{"seq": "a", "offset": 16, "tokens": 1}]}""",
+    "a file loaded before anything was fed": """
+        {"step": 0, "phase": "load", "rows": [{"seq": "a", "restored": 12}]}
+        {"step": 0, "rows": [{"seq": "a", "offset": 12, "tokens": 4}]}
+        {"step": 1, "rows": [{"seq": "a", "offset": 16, "tokens": 1}]}""",
+    "one row of a batch goes ahead, the others are fed on, then it is joined again": """
+        {"step": 0, "phase": "merge", "rows": [{"seq": "a"}, {"seq": "b"}, {"seq": "c"}]}
+        {"step": 0, "rows": [{"seq": "a", "tokens": 9}, {"seq": "b", "tokens": 4, "right_padding": 5}, {"seq": "c", "tokens": 9}]}
+        {"step": 0, "phase": "finalize", "rows": [{"seq": "a"}, {"seq": "b"}, {"seq": "c"}]}
+        {"step": 0, "phase": "extract", "rows": [{"seq": "b"}]}
+        {"step": 0, "phase": "save", "rows": [{"seq": "b"}]}
+        {"step": 0, "phase": "filter", "rows": [{"seq": "a"}, {"seq": "c"}]}
+        {"step": 1, "phase": "decode", "rows": [{"seq": "b", "offset": 4, "tokens": 1}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 9, "tokens": 3}, {"seq": "c", "offset": 9, "tokens": 3}]}
+        {"step": 2, "phase": "extend", "rows": [{"seq": "b"}, {"seq": "a"}, {"seq": "c"}]}
+        {"step": 3, "rows": [{"seq": "b", "offset": 5, "tokens": 1}, {"seq": "a", "offset": 12, "tokens": 1}, {"seq": "c", "offset": 12, "tokens": 1}]}""",
     "two sequences by turns on one model": """
         {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
         {"step": 2, "rows": [{"seq": "b", "offset": 0, "tokens": 5}]}
