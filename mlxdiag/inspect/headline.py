@@ -21,6 +21,7 @@ def fold(findings: Sequence[Finding], explains: Explains) -> list[Finding]:
     if len(findings) < 2:
         return list(findings)
     causes = {i: _causes(i, findings, explains) for i in range(len(findings))}
+    _join_symptoms(findings, causes)
     folded = {j for found in causes.values() for j in found}
     return _across_families(
         [
@@ -29,6 +30,22 @@ def fold(findings: Sequence[Finding], explains: Explains) -> list[Finding]:
             if i not in folded
         ]
     )
+
+
+def _join_symptoms(findings: Sequence[Finding], causes: dict[int, list[int]]) -> None:
+    """Two symptoms of one cause are one fault: the one seen later in the call counts as the other's effect.
+
+    Shapes are seen first, then caches, attention, numbers and the end of the run, as the codes are numbered.
+    """
+    folded = {j for found in causes.values() for j in found}
+    roots = sorted((i for i in causes if i not in folded), key=lambda i: findings[i].code)
+    for at, earlier in enumerate(roots):
+        for later in roots[at + 1 :]:
+            shared = set(_chain(earlier, causes)) & set(_chain(later, causes))
+            other = findings[earlier].code != findings[later].code
+            if shared and other and _same_place(findings[earlier], findings[later]):
+                causes[later].append(earlier)
+                break
 
 
 def _across_families(headlines: list[Finding]) -> list[Finding]:

@@ -48,6 +48,19 @@ def test_one_cause_can_explain_the_symptom_of_each_family():
     assert len(headline.cause) == 1
 
 
+def test_two_symptoms_of_one_cause_are_one_fault_under_the_later_one():
+    explains = {"B": frozenset({"A", "C"})}
+    (headline,) = fold([finding("A"), finding("B"), finding("C")], explains)
+    assert headline.code == "C"
+    assert [cause.split(" ")[0] for cause in headline.cause] == ["B", "A"]
+
+
+def test_two_symptoms_of_two_causes_stay_two_faults():
+    explains = {"B": frozenset({"A"}), "D": frozenset({"C"})}
+    found = fold([finding("A"), finding("B"), finding("C"), finding("D")], explains)
+    assert [one.code for one in found] == ["A", "C"]
+
+
 def test_the_headline_keeps_its_numbers_and_gains_those_of_its_causes():
     (one,) = fold(
         [finding("A", evidence={"k": 671}), finding("B", evidence={"k": 1, "mask_offset": 0})], EXPLAINS
