@@ -135,10 +135,10 @@ class Starter:
         if self._failed:
             return
         try:
+            if self._session is None and name == CACHES:
+                self._start()
             if self._session is not None:
                 self._session(module, name)
-            elif name == CACHES:
-                self._start()
         except Exception as error:  # noqa: BLE001  the program must not feel it
             self._failed = True
             sys.stderr.write(f"mlxdiag: not recorded: {type(error).__name__}: {error}\n")

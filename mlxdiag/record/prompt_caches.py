@@ -1,4 +1,4 @@
-"""mlx-lm's store of prompt caches (`LRUPromptCache`): what was found, cut off and handed out, and what put in.
+"""mlx-lm's store of prompt caches (`LRUPromptCache`): what was found, cut off, handed out, and put in.
 
 A cache that is handed out is a copy; the sequence that then feeds it has adopted it. Read against
 `mlx_lm/models/cache.py` of mlx-lm 0.32.
@@ -114,7 +114,7 @@ def adopt(recorder: Recorder, seq: str, caches: Any, matched: int, *models: Any)
 
 
 def held(caches: Any) -> int:
-    """Tokens that a prompt cache of one sequence holds, by the first cache that counts them; no array read."""
+    """Tokens in a prompt cache of one sequence, by the first cache that counts them; no array read."""
     offsets = (getattr(cache, "offset", None) for cache in _members(caches or ()))
     return next((offset for offset in offsets if isinstance(offset, int)), 0)
 
