@@ -39,6 +39,8 @@ class Ran(msgspec.Struct, frozen=True):
     trace: Trace
     outcome: Outcome
     report: Report
+    notes: tuple[str, ...] = ()
+    """What was left out of the comparison, and why."""
 
 
 def require_family(trace: Trace, config: dict[str, Any] | None = None) -> None:
@@ -146,7 +148,8 @@ def run_policies(
     for policy in policies:
         trace = Runner(instance, plan, made, policy, oracle=oracle, level=level).run()
         report = _judge(trace, plan.source)
-        ran.append(Ran(policy, trace, summarise(policy, trace), report))
+        notes = tuple(oracle.left_out()) if oracle is not None else ()
+        ran.append(Ran(policy, trace, summarise(policy, trace), report, notes))
     return ran
 
 

@@ -32,6 +32,7 @@ class Oracle:
         self._passes: dict[str, list[tuple[list[int], Floats]]] = {}
         self.refused = 0
         """Forwards whose history is not compared because MAX_PASSES was reached."""
+        self.quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
         for seq, history in fed_histories(plan):
             self._prepare(seq, history)
 
@@ -41,6 +42,13 @@ class Oracle:
             if known[: len(history)] == history:
                 return logits[: len(history)]
         return None
+
+    def left_out(self) -> Iterator[str]:
+        """Forwards that are not compared with the single pass, and why."""
+        if self.refused:
+            yield f"{self.refused} forwards with rejected tokens are not compared beyond {MAX_PASSES} passes"
+        if self.quantised:
+            yield "logits of quantised caches are not compared: rounding alone moves them like a fault"
 
     def _prepare(self, seq: str, history: list[int]) -> None:
         if self.logits(seq, history) is not None:

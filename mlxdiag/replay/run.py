@@ -55,6 +55,8 @@ class Runner:
         self.consumer = Consumer(policy, instance.geometry)
         self.events: list[StepEvent | CacheEvent] = []
         self.probe = Probe(self.events.append, level=level, attend=self.consumer.attend)
+        self.quantised: set[str] = set()
+        """Sequences whose caches were quantised: their logits differ by rounding alone."""
         self.stopped: str | None = None
         """Why the run ended before its plan."""
 
@@ -129,7 +131,7 @@ class Runner:
         sampled = op.sampled[row] if row < len(op.sampled) else None
         at = sampled if sampled is not None else feed.left + feed.tokens - 1
         parity = None
-        if self.oracle is not None and feed.tokens and op.assumed is None:
+        if self.oracle is not None and feed.tokens and op.assumed is None and feed.seq not in self.quantised:
             held = self.tapes.get(feed.seq, Tape(feed.seq))
             history = held.own + [c for c in feed.codes if c >= 0]
             reference = self.oracle.logits(feed.seq, history)
@@ -200,6 +202,7 @@ class Runner:
                 group.caches = batching.through_a_file(group.caches)
             elif op.phase == "quantize":
                 batching.quantize(group.caches, op.bits or 8)
+                self.quantised |= set(group.seqs)
 
     def _fresh(self) -> list[Any]:
         return self.instance.new_cache(self.consumer.makers(self.plan.caches))

@@ -54,6 +54,7 @@ def _setting(prepared: Prepared, instance: Instance, first: Ran) -> Section:
         f"{_windows(instance)}; {len(plan.forwards)} forwards of {len(plan.lengths)} sequence(s)",
         *(f"planted: {what}" for what in plan.planted),
         *(f"assumed: {what}" for what in plan.notes),
+        *(f"note: {what}" for what in (*instance.geometry.notes, *first.notes)),
     ]
     return Section(name="setting", title="What ran", lines=lines, data={"policy": first.policy})
 

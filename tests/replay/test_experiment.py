@@ -44,7 +44,7 @@ def test_a_family_that_the_library_lacks_is_unjudged_with_its_reason(name):
 def test_a_checkpoint_directory_without_weights_is_unreadable(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "num_hidden_layers": 2}))
     prepared = experiment.prepare(trace(STEP, "llama"), source="t")
-    with pytest.raises(UnreadableError, match="weights|safetensors"):
+    with pytest.raises(UnreadableError, match=r"weights|safetensors"):
         experiment.instance_for(prepared, model_dir=tmp_path)
 
 
@@ -55,3 +55,22 @@ def test_equal_seeds_give_equal_runs():
         for _ in range(2)
     )
     assert first == second
+
+
+def test_a_half_precision_checkpoint_is_computed_in_float32_and_says_so(tmp_path):
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    from mlxdiag.models import catalogue
+    from mlxdiag.models.mlx import checkpoint, tiny
+
+    built = tiny.build(catalogue.config("gemma3_text"), window=8, dtype="bfloat16")
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), dict(tree_flatten(built.model.parameters())))
+    (tmp_path / "config.json").write_text(json.dumps(built.config))
+    chunks = f'{STEP}\n{{"step": 2, "rows": [{{"seq": "a", "offset": 12, "tokens": 9}}]}}'
+    prepared = experiment.prepare(trace(chunks), source="t", config=checkpoint.read_config(tmp_path))
+    instance = experiment.instance_for(prepared, model_dir=tmp_path)
+    assert "weights stored in bfloat16 are computed in float32" in instance.geometry.notes
+    ran = experiment.run_policies(prepared, instance, ("strict",))[0]
+    assert ran.report.findings == []
+    assert ran.outcome.compared == 21

@@ -209,3 +209,30 @@ def test_a_softmax_computed_by_hand_gets_its_policy_where_the_mask_is_made(polic
     assert outcome.crash is None
     assert (outcome.first_wrong is None) is right
     assert (outcome.wrong_window == 0) is right
+
+
+def test_quantised_caches_are_judged_by_what_is_attended_and_not_by_logits():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "phase": "quantize", "rows": [{"seq": "a"}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 12, "tokens": 5}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 17, "tokens": 1}]}""",
+        "llama",
+        "scheduler: {kv_bits: 8}\n",
+    )
+    assert ran.report.findings == []
+    assert ran.outcome.compared == 12
+    assert sum(step.queries for step in ran.outcome.steps) == 18
+    assert "quantised" in ran.notes[0]
+
+
+def test_a_cache_that_cannot_be_quantised_ends_the_run_in_the_librarys_words():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "phase": "quantize", "rows": [{"seq": "a"}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 12, "tokens": 1}]}""",
+        header="scheduler: {kv_bits: 8}\n",
+    )
+    assert ran.outcome.crash_step == 2
+    assert "Quantization NYI" in ran.outcome.crash
+    assert "MD904" in fired(ran)

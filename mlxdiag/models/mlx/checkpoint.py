@@ -21,6 +21,9 @@ _INDEX = "model.safetensors.index.json"
 def load(directory: str | Path) -> MlxInstance:
     """Load a checkpoint strictly; nothing is ever downloaded.
 
+    Floats of half precision are computed in float32, where noise and faults can be told apart; the geometry's
+    notes say so. Quantised weights stay quantised.
+
     Raises UnreadableError where the directory is no whole checkpoint (no config, no weights, a missing shard,
     weights that are missing, surplus or of the wrong shape), UnjudgedError where mlx-lm or the family is not
     installed.
@@ -34,9 +37,10 @@ def load(directory: str | Path) -> MlxInstance:
     if isinstance(module, Skipped):
         raise UnjudgedError(f"{path}: {module}")
     model, config = _load(path)
+    note = _to_float32(model)
     return MlxInstance(
         name=path.resolve().name,
-        geometry=msgspec.structs.replace(geometry, tokens=tokens),
+        geometry=msgspec.structs.replace(geometry, tokens=tokens, notes=geometry.notes + note),
         device=device_name(),
         vocab=_rows(model) or geometry.vocab or 1,
         config=config,
@@ -97,6 +101,18 @@ def _load(path: Path) -> tuple[Any, dict[str, Any]]:
         raise UnreadableError(f"{path}: the weights do not fit the config: {text[:300]}") from None
     model.eval()
     return model, config
+
+
+def _to_float32(model: Any) -> tuple[str, ...]:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    stored = {array.dtype for _, array in tree_flatten(model.parameters())}
+    halves = sorted(str(dtype).removeprefix("mlx.core.") for dtype in stored & {mx.float16, mx.bfloat16})
+    if not halves:
+        return ()
+    model.set_dtype(mx.float32)
+    return (f"weights stored in {' and '.join(halves)} are computed in float32",)
 
 
 def _rows(model: Any) -> int | None:
