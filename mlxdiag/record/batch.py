@@ -11,7 +11,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from mlxdiag.record.prompt_caches import adopt, held
+from mlxdiag.models.mlx.probe_tags import uids_of
+from mlxdiag.record.origins import Origin
+from mlxdiag.record.prompt_caches import filled_by, held
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.rows import DecodeFeed, PromptFeed, Sequence
 
@@ -115,14 +117,22 @@ class Batches:
         """Requests that wait: (uid, segments, max_tokens, caches, tokens in the caches, ...)."""
         table, waiting = _table(generator), generator._unprocessed_sequences
         for place in range(len(waiting) - count, len(waiting)):
-            uid, segments, _, caches, known = waiting[place][:5]
-            sequence = table[uid] = Sequence(self.recorder.lineage.new_name())
+            uid, segments, _, caches, tokens = waiting[place][:5]
             holding = held(caches)
-            sequence.base = 0 if known else holding
-            sequence.total = sequence.base + len(known) + sum(len(segment) for segment in segments)
-            if holding or known:
-                adopt(self.recorder, sequence.name, caches, len(known) or holding, generator.model)
+            known = len(tokens) or holding
+            sequence = table[uid] = Sequence(self._adopting(generator.model, caches, known, holding))
+            sequence.base = known - len(tokens)
+            sequence.total = known + sum(len(segment) for segment in segments)
             self.recorder.bind(caches, [sequence.name])
+
+    def _adopting(self, model: Any, caches: Any, known: int, holding: int) -> str:
+        """The name of the sequence; and the entry for what its caches hold, where they hold something."""
+        origin = self.recorder.origins.take(uids_of(caches))
+        if origin is None:
+            origin = Origin("adopt", self.recorder.lineage.new_name(), known, holding, 0)
+        if known or holding:
+            self.recorder.write(origin.told(holding, filled_by(caches) or self.recorder.name_of(model)))
+        return origin.seq
 
     def _removed(self, generator: Any, uids: Any) -> None:
         table = _table(generator)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
+from mlxdiag.record.origins import Origin
+from mlxdiag.record.prompt_caches import filled_by, held
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.traces.types import Entry, Row
 
@@ -35,16 +36,14 @@ def install(module: ModuleType, recorder: Recorder) -> None:
 
 
 def saved(recorder: Recorder, cache: Any) -> None:
-    names = recorder.names_of(cache)
-    rows = [Row(seq=seq) for seq in names] if names else None
-    recorder.write(Entry(phase="save", rows=rows))
+    names = recorder.names_of(cache) or []
+    rows = [Row(seq=seq, offset=held(cache)) for seq in names]
+    recorder.write(Entry(phase="save", model=filled_by(cache), rows=rows or None))
 
 
 def loaded(recorder: Recorder, result: Any) -> None:
     """The result is the cache, or a pair of it and its metadata."""
     cache = result[0] if isinstance(result, tuple) else result
-    names = [recorder.lineage.new_name()]
-    recorder.bind(cache, names)
-    offsets = [tag_of(c).offset_of(c) for c in cache if uids_of([c]) and not hasattr(c, "caches")]
-    held = next((offset for offset in offsets if isinstance(offset, int)), None)
-    recorder.write(Entry(phase="load", rows=[Row(seq=names[0], restored=held)]))
+    seq = recorder.lineage.new_name()
+    recorder.bind(cache, [seq])
+    recorder.origins.remember(cache, Origin("load", seq))

@@ -7,29 +7,16 @@ A cache that is handed out is a copy; the sequence that then feeds it has adopte
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-import msgspec
-
-from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
+from mlxdiag.models.mlx.probe_tags import tag_of
+from mlxdiag.record.origins import Origin
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.traces.types import Entry, Row
 
-ATTRIBUTE = "_mlxdiag_adoption"
-"""Of the first cache of a prompt cache that was handed out; a copy of it carries one that is not its own."""
-
 Wrapper = Callable[..., Any]
-
-
-class Adoption(msgspec.Struct, frozen=True):
-    """Lengths count tokens."""
-
-    uid: int
-    matched: int
-    entry: int
-    trimmed: int
 
 
 class _Local(threading.local):
@@ -79,56 +66,31 @@ class Store:
 
     def _fetched(self, found: Any, length: int) -> None:
         caches, rest = found
-        uids = uids_of(caches)
-        if not uids:
+        if not caches:
             return
         matched, cut = length - len(rest), self._local.cut or 0
-        first = next(_members(caches))
-        first.__dict__[ATTRIBUTE] = Adoption(uids[0], matched, matched + cut, cut)
+        seq = self.recorder.lineage.new_name()
+        self.recorder.bind(caches, [seq])
+        self.recorder.origins.remember(caches, Origin("adopt", seq, matched, matched + cut, cut))
 
     def _inserted(self, length: int, caches: Any) -> None:
         names = self.recorder.names_of(caches) or []
         rows = [Row(seq=seq, offset=held(caches), entry=length) for seq in names]
-        self.recorder.write(Entry(phase="save", model=_model(caches), rows=rows or None))
-
-
-def adopt(recorder: Recorder, seq: str, caches: Any, matched: int, *models: Any) -> None:
-    """Write that `seq` goes on from what these caches hold: from a store where they come from one, else
-    from `matched` tokens that the scheduler knows of.
-
-    `models`: those whose caches these are, in turn.
-    """
-    first = next(_members(caches))
-    adoption = first.__dict__.pop(ATTRIBUTE, None)
-    uids = uids_of(caches)
-    for model in models:
-        part = caches[: _count(model)] if len(models) > 1 else caches
-        caches = caches[len(part) :]
-        holding = held(part)
-        row = Row(seq=seq, matched=matched, entry=holding, trimmed=0, restored=holding)
-        if adoption is not None and adoption.uid == uids[0]:
-            row = msgspec.structs.replace(
-                row, matched=adoption.matched, entry=adoption.entry, trimmed=adoption.trimmed
-            )
-        recorder.write(Entry(phase="adopt", model=_model(part) or recorder.name_of(model), rows=[row]))
+        self.recorder.write(Entry(phase="save", model=filled_by(caches), rows=rows or None))
 
 
 def held(caches: Any) -> int:
     """Tokens in a prompt cache of one sequence, by the first cache that counts them; no array read."""
-    offsets = (getattr(cache, "offset", None) for cache in _members(caches or ()))
+    offsets = (getattr(cache, "offset", None) for cache in members(caches))
     return next((offset for offset in offsets if isinstance(offset, int)), 0)
 
 
-def _members(caches: Any) -> Any:
-    for cache in caches:
+def filled_by(caches: Any) -> str | None:
+    """The model that has run over these caches, as the events call it; by the first one that one has."""
+    return next((tag_of(cache).model for cache in members(caches)), None)
+
+
+def members(caches: Any) -> Iterator[Any]:
+    """Each cache of a prompt cache, those of a compound one by one."""
+    for cache in caches or ():
         yield from getattr(cache, "caches", (cache,))
-
-
-def _model(caches: Any) -> str | None:
-    """The model that has filled these caches, as the events call it."""
-    first = next(_members(caches), None)
-    return tag_of(first).model if first is not None else None
-
-
-def _count(model: Any) -> int:
-    return len(model.layers)

@@ -34,6 +34,7 @@ from mlxdiag.record.events import Gathered, entry_of
 from mlxdiag.record.forks import Forks
 from mlxdiag.record.labels import Labels
 from mlxdiag.record.lineage import Lineage
+from mlxdiag.record.origins import Origins
 from mlxdiag.record.output import Output
 from mlxdiag.traces.types import Attention, Entry, Family, Fault, Row, Tokens
 
@@ -69,6 +70,7 @@ class Recorder:
     def __init__(self, output: Output, *, tokens: bool = False) -> None:
         self.output = output
         self.lineage = Lineage()
+        self.origins = Origins()
         self.labels = Labels(raw=tokens)
         self.alive = True
         self.on_fault: Callable[[], None] = lambda: None
@@ -106,7 +108,7 @@ class Recorder:
 
     @contextmanager
     def unheard(self) -> Iterator[None]:
-        """Cache operations of this thread meanwhile are no sequence's: whoever asks for this tells of them."""
+        """Cache operations of this thread meanwhile are no sequence's; the hook tells what came of them."""
         before, self._thread.deaf = self._thread.deaf, True
         try:
             yield
@@ -244,6 +246,9 @@ class Recorder:
         watched = self._models.get(event.model)
         if watched is None:
             watched = self._announce(event.model)
+        arriving = self.origins.arriving(event)
+        if arriving is not None:
+            self.write(arriving)
         rows, phase = self._rows(event)
         if phase == "verify":
             for row in rows:
