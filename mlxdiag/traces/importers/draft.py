@@ -77,6 +77,7 @@ class Draft:
         self.model_inferred: dict[str, str] = {}
         self.names: dict[Hashable, str] = {}
         self._keyed: dict[Hashable, Step] = {}
+        self._labels: dict[Hashable, int] = {}
 
     def step(self, phase: str | None, key: Hashable = None) -> Step:
         """A new step; with a `key`, the recent one of that key."""
@@ -97,7 +98,7 @@ class Draft:
         """The next step of this key is a new one."""
         self._keyed.pop(key, None)
 
-    def seq(self, name: str | int | None, prefix: str = "req") -> str | None:
+    def seq(self, name: Hashable, prefix: str = "req") -> str | None:
         """A label for a sequence: a server's own count as it is, anything that a client chose relabelled."""
         if name is None:
             return None
@@ -107,6 +108,10 @@ class Draft:
         if key not in self.names:
             self.names[key] = f"{prefix}-{len(self.names) + 1}"
         return self.names[key]
+
+    def label(self, token: Hashable) -> int:
+        """A number for a token, the same for equal ones: what it is cannot be read from it."""
+        return self._labels.setdefault(token, len(self._labels))
 
     def window(self) -> int | None:
         """Of the sliding layers: what the config says, else the only one that the log shows."""

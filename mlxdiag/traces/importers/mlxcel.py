@@ -25,7 +25,9 @@ _OWN = re.compile(
     r"(?:gemma4|ragged) batched MTP|MLX threw at the |lookahead teardown: |"
     r"loop detection: ending generation|Preempting sequence |speculative B=1 burst"
 )
-_FIELD = re.compile(r"\b([A-Za-z_]\w*)=(\"[^\"]*\"|\[[^\]]*\]|Some\(\[?[^\])]*\]?\)|[^\s,{}()\"'`]+)")
+_FIELD = re.compile(
+    r"\b([A-Za-z_]\w*)=(\"[^\"]{0,200}\"|\[[^\]]{0,200}\]|Some\(\[?[^\])]{0,200}\]?\)|[^\s,{}()\"'`]{1,200})"
+)
 _SPAN = re.compile(
     r"\b(chunked_prefill_start|chunked_prefill_continue|prefill|decode_step|speculative_slice_round)\{"
 )

@@ -12,7 +12,9 @@ from mlxdiag.traces.importers.text import LONGEST_LINE
 
 _MOST_LINES = 400
 """Of a wrapped log entry: a dump of a scheduler has some dozens."""
-_LONGEST_JOINED = 1 << 18
+_LONGEST_JOINED = 1 << 12
+"""Characters of a wrapped log line."""
+_LONGEST_DUMP = 1 << 18
 _LONGEST_DOCUMENT = 64 << 20
 _DEEPEST = 200
 
@@ -99,10 +101,12 @@ def _may_continue(line: str) -> bool:
 
 def _continues(before: str, line: str) -> bool:
     """Whether `line` is the rest of `before`, by what `before` still lacks or by what only `line` has."""
-    if not line.strip() or len(before) > _LONGEST_JOINED or _HEAD.match(line):
+    if not line.strip() or _HEAD.match(line):
         return False
     if _DUMP.search(before):
-        return before.count("(") > before.count(")")
+        return len(before) < _LONGEST_DUMP and before.count("(") > before.count(")")
+    if len(before) > _LONGEST_JOINED:
+        return False
     if before.count("{") > before.count("}") or before.endswith(":"):
         return True
     if "trim_mask_to_keys" in before and not _TOLD_ALL.search(before):

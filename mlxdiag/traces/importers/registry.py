@@ -10,13 +10,50 @@ import msgspec
 from mlxdiag.errors import UnreadableError
 from mlxdiag.traces.importers.draft import Draft
 from mlxdiag.traces.importers.importer import KNOWN, TAKEN, Importer
+from mlxdiag.traces.importers.json_steps import JsonSteps
+from mlxdiag.traces.importers.llama_cpp import LlamaCpp
+from mlxdiag.traces.importers.lm_studio import LmStudio
+from mlxdiag.traces.importers.mlx_abort import MlxAbort
+from mlxdiag.traces.importers.mlx_lm_server import MlxLmServer
+from mlxdiag.traces.importers.mlx_swift import MlxSwift
 from mlxdiag.traces.importers.mlxcel import Mlxcel
+from mlxdiag.traces.importers.mlxcel_layers import MlxcelLayers
+from mlxdiag.traces.importers.ollama import Ollama
+from mlxdiag.traces.importers.ollama_stream import OllamaStream
+from mlxdiag.traces.importers.omlx import Omlx
+from mlxdiag.traces.importers.openai_stream import OpenAiStream
+from mlxdiag.traces.importers.plain_text import PlainText
+from mlxdiag.traces.importers.rapid_mlx import RapidMlx
 from mlxdiag.traces.importers.records import Record, records
+from mlxdiag.traces.importers.sglang import Sglang
 from mlxdiag.traces.importers.text import lines_of
+from mlxdiag.traces.importers.tgi import Tgi
+from mlxdiag.traces.importers.traceback import Traceback
+from mlxdiag.traces.importers.vllm import Vllm
 from mlxdiag.traces.types import Entry, Trace
 
-IMPORTERS: tuple[type[Importer], ...] = (Mlxcel,)
-"""A record belongs to the first that takes something from it, else to the first that knows it."""
+IMPORTERS: tuple[type[Importer], ...] = (
+    Mlxcel,
+    MlxcelLayers,
+    Vllm,
+    Sglang,
+    LlamaCpp,
+    Ollama,
+    Omlx,
+    RapidMlx,
+    MlxLmServer,
+    LmStudio,
+    MlxSwift,
+    Traceback,
+    MlxAbort,
+    OpenAiStream,
+    OllamaStream,
+    Tgi,
+    JsonSteps,
+    PlainText,
+)
+"""A record belongs to the first that takes something from it, else to the first that knows it. The bare error
+message and the bare text come after the formats that say more about them."""
 
 
 class Imported(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-LONGEST_LINE = 1 << 20
+LONGEST_LINE = 1 << 18
 """Characters of a line of text that patterns look at; a longer one is no log line."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
