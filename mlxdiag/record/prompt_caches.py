@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from mlxdiag.models.mlx.probe_operations import event_of
 from mlxdiag.models.mlx.probe_tags import tag_of
 from mlxdiag.record.origins import Origin
 from mlxdiag.record.recorder import Recorder
@@ -43,7 +44,10 @@ class Store:
     def trim(self, original: Wrapper) -> Wrapper:
         def trim_prompt_cache(cache: Any, num_tokens: int) -> Any:
             self._local.cut = num_tokens
-            return original(cache, num_tokens)
+            done = original(cache, num_tokens)
+            if num_tokens:
+                self.recorder.guarded(self._asked, cache, num_tokens, done)
+            return done
 
         return trim_prompt_cache
 
@@ -63,6 +67,17 @@ class Store:
             return original(store, model, tokens, prompt_cache, **kwargs)
 
         return insert_cache
+
+    def _asked(self, caches: Any, asked: int, done: int) -> None:
+        """The library trims none where one would decline; its callers do not look, and go on as if it had."""
+        for seq in self.recorder.names_of(caches) or []:
+            self.recorder.take_back(filled_by(caches), seq, asked)
+        if done or all(cache.is_trimmable() for cache in caches):
+            return
+        for cache in members(caches):
+            event = event_of("trim", tag_of(cache), cache)
+            event.asked, event.done, event.after = asked, 0, event.before
+            self.recorder.sink(event)
 
     def _fetched(self, found: Any, length: int) -> None:
         caches, rest = found

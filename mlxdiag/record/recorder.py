@@ -90,6 +90,8 @@ class Recorder:
         """Cache events of each thread that are still being collected: a prompt cache is a list of caches."""
         self._verified: dict[tuple[str | None, str], int] = {}
         """Drafts of the last verify block of each model and sequence, until its rollback."""
+        self._taken_back: dict[tuple[str | None, str], int] = {}
+        """Tokens that programs have asked back, by model and sequence; of sequences in progress."""
         self._forks = Forks(self.lineage)
         self._thread = _Thread()
         self._lock = threading.RLock()
@@ -124,6 +126,18 @@ class Recorder:
         """The sequences in a prompt cache, where they are known."""
         uids = uids_of(caches)
         return self.lineage.of(uids[0]) if uids else None
+
+    def count_back(self, model: str, seq: str) -> int:
+        """Tokens of a sequence that its program has asked back of this model's caches, from now on."""
+        return self._taken_back.setdefault((model, seq), 0)
+
+    def take_back(self, model: str | None, seq: str, tokens: int) -> None:
+        if (model, seq) in self._taken_back:
+            self._taken_back[model, seq] += tokens
+
+    def stop_counting(self, seq: str) -> None:
+        for key in [key for key in self._taken_back if key[1] == seq]:
+            del self._taken_back[key]
 
     def is_model(self, name: str, model: Any) -> bool:
         """Whether events call this model `name`."""

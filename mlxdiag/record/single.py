@@ -8,6 +8,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from mlxdiag.models.mlx.probe import StepEvent
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.traces.types import Row
@@ -69,6 +71,8 @@ class Answer:
         """Tokens that the target's cache held before the prompt."""
         self._fed: dict[str, int] = {}
         """Prompt tokens that each model has been fed."""
+        self._starts: dict[str, int | None] = {}
+        """Tokens that each model's cache held before the prompt."""
         self._model: str | None = None
 
     def resume(self) -> None:
@@ -88,8 +92,15 @@ class Answer:
         is_target = self.recorder.is_model(event.model, self.target)
         if is_target and self._model is None:
             self._model, self.start = event.model, row.offset
+        row = msgspec.structs.replace(row, offset=self._believed(event.model, row, fed))
         verifies = self.draft is not None and is_target and fed >= self.prompt - 1 and event.q > 1
         return [row], "verify" if verifies else None
+
+    def _believed(self, model: str, row: Row, fed: int) -> int | None:
+        """Where the program must think it is: it goes on as if every token that it asked back had gone."""
+        back = self.recorder.count_back(model, row.seq or "")
+        start = self._starts.setdefault(model, row.offset)
+        return None if start is None else start + fed - back
 
     def token(self, item: Any) -> None:
         self.said += 1
@@ -104,6 +115,8 @@ class Answer:
             reached = finished or self.said == self.limit
             finish = "eos" if eos else "length" if reached else None
             self.recorder.finish(self.seq, self._model, finish)
+        if self.seq is not None:
+            self.recorder.stop_counting(self.seq)
 
 
 def _or(value: Any) -> Any:

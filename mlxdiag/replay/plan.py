@@ -26,13 +26,13 @@ CACHE_PHASES = ("finalize", "save", "load", "quantize")
 
 
 def model_of(trace: Trace) -> Model:
-    """The model that the trace's first forward ran on.
+    """The model that is replayed: the one that verifies drafts, else that of the first forward.
 
     Raises:
         UnreadableError: the trace names no architecture.
     """
     entries = [e for e in trace.entries if e.kind == "model"]
-    wanted = next((e.model for e in trace.entries if e.attention or e.rows), None)
+    wanted = _target(trace)
     entry = next((e for e in entries if e.model == wanted), entries[0] if entries else None)
     if entry is not None and entry.architecture:
         return Model(
@@ -96,7 +96,7 @@ class _Planner:
         self.shared: dict[str, tuple[str, int]] = {}
         self.notes: list[str] = []
         self.evicts = any(e.kind == "evict" for e in trace.entries)
-        self.model: str | None = None
+        self.model = _target(trace)
         self.pending: set[str] = set()
         """Sequences with right padding that a finalize entry has still to roll away."""
 
@@ -117,10 +117,8 @@ class _Planner:
                 yield from self._event(entry, where)
 
     def _other_model(self, entry: Entry) -> bool:
-        if entry.model is None:
+        if entry.model is None or self.model is None:
             return False
-        if self.model is None:
-            self.model = entry.model
         if entry.model != self.model:
             self.notes.append(f"forwards of model {entry.model} are left out: only {self.model} is replayed")
         return entry.model != self.model
@@ -260,6 +258,11 @@ class _Planner:
         tape = self.tapes[seq] = Tape(seq)
         tape.adopt(entry_length - trimmed, matched)
         return Adopt(entry.step, seq, matched, entry_length, trimmed)
+
+
+def _target(trace: Trace) -> str | None:
+    named = [e for e in trace.entries if e.model is not None and e.kind in FORWARD_PHASES]
+    return next((e.model for e in named if e.kind == "verify"), named[0].model if named else None)
 
 
 def _row_of(attention: list[Attention], where: str) -> Row:
