@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -24,13 +25,43 @@ def to_attention(
     """
     families = {layer.index: layer.family for layer in geometry.layers} if geometry else {}
     groups: dict[bytes, tuple[Attention, list[int]]] = {}
+    alike: dict[Any, list[int]] = {}
+    """Layers of each group by what was observed: an entry is then built once a group, not once a layer."""
     for event in events:
-        family = families.get(event.layer) if event.layer is not None else None
-        entry = _entry(event, family, observed(event) if observed else {})
-        layers = groups.setdefault(msgspec.msgpack.encode(entry), (entry, []))[1]
-        if event.layer is not None:
-            layers.append(event.layer)
-    return [msgspec.structs.replace(e, layers=sorted(layers) or None) for e, layers in groups.values()]
+        layer = event.layer
+        family = families.get(layer) if layer is not None else None
+        seen = None if observed else _same(event, family)
+        layers = alike.get(seen) if seen is not None else None
+        if layers is None:
+            entry = _entry(event, family, observed(event) if observed else {})
+            layers = groups.setdefault(msgspec.msgpack.encode(entry), (entry, []))[1]
+            if seen is not None:
+                alike[seen] = layers
+        if layer is not None:
+            layers.append(layer)
+    return [_with_layers(entry, sorted(layers)) for entry, layers in groups.values()]
+
+
+_PLAIN = attrgetter(
+    "kind", "window", "keep", "slack", "kv_bits", "cursor", "live_start", "live", "buffer", "q", "k", "mask",
+    "sinks", "fate", "fallback",
+)  # fmt: skip
+
+
+def _same(event: AttentionEvent, family: str | None) -> Any:
+    """Equal for events whose entries are equal."""
+    offset, rope, vectors = event.offset, event.rope, event.vectors
+    return (
+        family,
+        tuple(offset) if type(offset) is list else offset,
+        tuple(rope) if type(rope) is list else rope,
+        tuple(vectors.items()) if vectors is not None else None,
+        _PLAIN(event),
+    )
+
+
+def _with_layers(entry: Attention, layers: list[int]) -> Attention:
+    return msgspec.structs.replace(entry, layers=layers) if layers else entry
 
 
 def _entry(event: AttentionEvent, family: str | None, more: dict[str, Any]) -> Attention:
