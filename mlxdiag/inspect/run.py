@@ -38,11 +38,11 @@ class Run:
 
     @property
     def recorded(self) -> bool:
-        """A recorder wrote this file itself: it alone sets `level`, and nothing was imported from a log.
+        """A recorder wrote this file itself: it sets `level`, and nothing was imported or replayed.
 
-        Only of such a file may one expect every step, and an `end` line.
+        Only of such a file may one expect every step (a replay runs one model of several), and an `end` line.
         """
-        return self.header.level is not None and "importer" not in (self.header.source or {})
+        return self.header.level is not None and not {"importer", "of"} & set(self.header.source or {})
 
     def enter(self, entry: Entry) -> bool:
         """Move on to `entry`. True when the sequences found nothing in it for an MD2 or MD6 rule."""
