@@ -7,6 +7,7 @@ one word for each id.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import mlx.core as mx
@@ -19,6 +20,8 @@ from mlxdiag.models.mlx import tiny
 from mlxdiag.models.mlx.instance import MlxInstance
 
 WINDOW = 32
+VOCABULARY = 4096
+"""What `tiny.build` leaves of every family."""
 PAD, EOS, BOS, TURN, UNKNOWN, RESERVED = "<pad>", "<eos>", "<bos>", "<start_of_turn>", "<unk>", "<unused0>"
 SPECIALS = (PAD, EOS, BOS, TURN, UNKNOWN, RESERVED)
 TEMPLATE = (
@@ -60,3 +63,17 @@ def tokenizer(vocab: int) -> PreTrainedTokenizerFast:
 def text(count: int, start: int = 0, step: int = 1) -> str:
     """`count` words, all different and none special: as many tokens."""
     return " ".join(f"word-{9 + (start + i * step) % 200}" for i in range(count))
+
+
+def draft_of(model: Path, directory: Path, noise: float = 0.02) -> Path:
+    """A draft model that agrees with `model` now and then: the same weights, disturbed."""
+    weights = mx.load(str(model / "model.safetensors"))
+    assert isinstance(weights, dict)
+    keys = mx.random.split(mx.random.key(0), len(weights))
+    shutil.copytree(model, directory)
+    disturbed = {
+        name: array + noise * array.std() * mx.random.normal(array.shape, key=key)
+        for (name, array), key in zip(weights.items(), keys, strict=True)
+    }
+    mx.save_safetensors(str(directory / "model.safetensors"), disturbed)
+    return directory
