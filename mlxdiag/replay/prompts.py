@@ -44,7 +44,8 @@ class Prompt(msgspec.Struct, frozen=True):
         at = np.asarray(codes, dtype=np.int64)
         where = at & ((1 << tape.BITS) - 1)
         generation = at >> tape.BITS
-        own = self.ids[np.where(at < 0, 0, where + (generation % 2) * self.half)]
+        elsewhere = (at < 0) | (generation == tape.FOREIGN)
+        own = self.ids[np.where(elsewhere, 0, where + (generation % 2) * self.half)]
         strange = self.foreign[np.minimum(where, len(self.foreign) - 1)] if len(self.foreign) else own
         picked = np.where(generation == tape.FOREIGN, strange, own)
         return np.where(at < 0, PADDING_ID, picked).astype(np.int32)

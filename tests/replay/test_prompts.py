@@ -15,6 +15,8 @@ def laid(steps: str):
     return plan.lay(trace(steps, "llama"), FAMILIES, source="t")
 
 
+ADOPTED = """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 3, "entry": 28, "trimmed": 25}]}
+{"step": 2, "rows": [{"seq": "a", "offset": 3, "tokens": 2}]}"""
 TWO = """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 40}]}
 {"step": 2, "rows": [{"seq": "b", "offset": 0, "tokens": 40}]}"""
 REJECTED = """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
@@ -40,6 +42,13 @@ def test_a_replaced_token_differs_from_the_rejected_one_and_from_its_neighbours(
     first = prompt.of(list(range(9)))
     second = prompt.of([tape.code(p, 1) for p in range(5, 9)])
     assert not set(first.tolist()) & set(second.tolist())
+
+
+def test_an_adopted_entry_may_be_longer_than_the_sequence_itself():
+    prompt = prompts.prompts(laid(ADOPTED), 200)["a"]
+    entry = prompt.of([*range(3), *(tape.code(p, tape.FOREIGN) for p in range(3, 28))])
+    assert len(set(entry.tolist())) == 28
+    assert entry[:3].tolist() == prompt.of([0, 1, 2]).tolist()
 
 
 def test_padding_is_what_servers_pad_with():
