@@ -29,6 +29,10 @@ REQUESTS = [
 ]
 TEMPLATE = 5
 """Tokens that the chat template adds."""
+ABORTED = 134
+"""Without mlxdiag, too, one in three of these servers is aborted by MLX when Ctrl-C has ended it ("terminate
+called without an active exception", mlx 0.32.4 on the CPU). The recording is whole by then.
+"""
 
 
 class Run:
@@ -62,7 +66,7 @@ def test_the_trace_is_whole_and_the_server_felt_nothing(run: Run) -> None:
     assert run.trace.warnings == ()
     assert not run.trace.truncated
     assert run.trace.entries[-1].kind == "end"
-    assert run.trace.entries[-1].exit == 0
+    assert run.trace.entries[-1].exit in (0, ABORTED)
     assert "recording stopped" not in run.log
     assert "generation thread died" not in run.log
 
@@ -114,7 +118,8 @@ def test_the_scheduler_and_the_caches_agree_at_every_step(run: Run) -> None:
 
 def test_inspect_is_right_that_nothing_is_wrong(run: Run) -> None:
     report = inspect_trace(run.trace)
-    assert report.findings == []
+    aborted = run.trace.entries[-1].exit == ABORTED
+    assert [finding.code for finding in report.findings] == (["MD902"] if aborted else [])
     assert report.summary.not_observed == 0
     assert report.summary.calls > 100
 
@@ -136,6 +141,32 @@ def test_nothing_of_what_was_asked_or_answered_is_in_the_file(run: Run) -> None:
     labels = [label for book in run.books.values() for label in book.labels]
     assert len(labels) == sum(book.emitted for book in run.books.values())
     assert max(labels) > tinymodel.VOCABULARY, "labels were to be drawn from more numbers than there are ids"
+
+
+def test_a_prompt_cache_stored_after_drafts_is_one_token_short_in_mlx_lm_and_inspect_says_so(
+    tmp_path: Path,
+) -> None:
+    """mlx-lm 0.32.2: the last token that the target chose itself is part of the key under which
+    `_serve_single` stores the cache, but was never fed: whoever is handed it goes on one position too early.
+    """
+    model = tinymodel.save(tmp_path / "model")
+    draft = tinymodel.draft_of(model, tmp_path / "draft", noise=1.0)
+    path = tmp_path / "trace.yaml"
+    with server(model, path, "--draft-model", str(draft), "--num-draft-tokens", "2") as client:
+        prompt = tinymodel.text(3)
+        for _ in range(2):
+            done = client.completions.create(
+                model="default_model", prompt=prompt, max_tokens=6, temperature=0.0, stream=False
+            )
+            prompt = f"{prompt} {done.choices[0].text.strip()} {tinymodel.text(2, start=70)}"
+    trace = read(path)
+    stored = [e.rows[0] for e in trace.entries if e.kind == "save" and e.rows]
+    adopted = [e for e in trace.entries if e.kind == "adopt"]
+    assert stored[0].entry == 9
+    assert stored[0].offset == 8
+    assert len({e.model for e in adopted}) == len(adopted) == 2
+    found = [f for f in inspect_trace(trace).findings if f.code == "MD205"]
+    assert [f.evidence["restored"] for f in found] == [8]
 
 
 def _finish(run: Run, seq: str | None) -> str | None:
