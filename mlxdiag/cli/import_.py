@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -46,7 +46,10 @@ def main(
     refuse_overwriting(target, force)
     refuse_overwriting_a_source([*logs, *([str(config)] if config else [])], target)
     model = None if config is None else model_of(config)
-    imported = registry.read(_contents(logs), model)
+    try:
+        imported = registry.read(_opened(logs), model)
+    except OSError as error:
+        raise UnreadableError(f"{', '.join(logs)}: cannot be read: {error.strerror}") from None
     _summarise(imported)
     trace = imported.trace
     if target is not None and target.suffix == ".zst":
@@ -87,27 +90,35 @@ def _json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _contents(logs: list[str]) -> Iterator[tuple[str, bytes]]:
+def _opened(logs: list[str]) -> Iterator[tuple[str, BinaryIO]]:
+    """Each log, open while it is read. Raises UnreadableError, with its name, where it cannot be."""
     for name in logs:
         try:
-            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+            if name == "-":
+                yield "<stdin>", sys.stdin.buffer
+            else:
+                with open(name, "rb") as file:
+                    yield name, file
         except (OSError, ValueError) as error:
             raise UnreadableError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
-        yield "<stdin>" if name == "-" else name, data
 
 
 def _summarise(imported: Imported) -> None:
     """What went in, what stayed out, and what a replay will miss."""
     taken = ", ".join(f"{name} {count}" for name, count in imported.taken.items())
-    complain(f"imported {sum(imported.taken.values())} log records ({taken})")
+    complain(f"imported {_count(sum(imported.taken.values()), 'record')} of the log ({taken})")
     if imported.passed:
         passed = ", ".join(f"{name} {count}" for name, count in imported.passed.items())
-        complain(f"{sum(imported.passed.values())} more hold nothing for a trace ({passed})")
+        complain(f"left out: {_count(sum(imported.passed.values()), 'record')} without numbers ({passed})")
     if imported.unknown:
-        complain(f"{imported.unknown} lines of no known format were left out")
+        complain(f"left out: {_count(imported.unknown, 'line')} of no known format")
     trace = imported.trace
     inferred = (trace.header.source or {}).get("inferred")
     if inferred:
         complain(f"inferred, not read: {', '.join(inferred)}; each entry's note says why")
     if not any(entry.architecture for entry in trace.entries):
         complain("the log names no model: to replay the trace, import again with --config config.json")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from msgspec import UNSET, structs
+
 from mlxdiag.traces.importers.draft import Draft
 from mlxdiag.traces.importers.shapes import Told, attention_of
-from mlxdiag.traces.types import Row
+from mlxdiag.traces.types import Attention, Row
 
 ABORTED = 134
 """What a shell reports of a process that SIGABRT ended, as an uncaught C++ exception does."""
@@ -44,16 +46,27 @@ def crash(draft: Draft, told: Told, where: str | None = None, exit: int | None =
         exit: the code that the program ended with; None where it went on, or nothing says.
     """
     call = attention_of(told, (where or "").lower())
-    if call is None or call.q is None or not isinstance(call.k, int):
-        step = draft.step("end" if exit is not None else "note")
-        step.error, step.exit = told.fault(where), exit
-        return
+    if call is None:
+        draft.step("note").error = told.fault(where)
+    else:
+        _attention(draft, told, where, call)
+    if exit is not None:
+        draft.step("end").exit = exit
+
+
+def _attention(draft: Draft, told: Told, where: str | None, call: Attention) -> None:
+    assert call.q is not None
+    assert isinstance(call.k, int)
     held = call.k - call.q
     step = draft.step("decode" if call.q == 1 else "chunk" if held else "prefill")
     step.calls = [call]
     step.error = told.fault(where)
+    window = draft.window()
+    if window is not None and call.mask is not UNSET and call.mask and call.mask[-1] == window < call.k:
+        step.calls = [structs.replace(call, family=draft.family("sliding"))]
+        step.infer("attention.family", "the mask is as wide as the window")
     step.infer("attention.mask", "the side with fewer axes, or without heads")
-    step.infer("attention.q", "the scores' last axes but one and last: queries and keys")
+    step.infer("attention.q", "the last two axes of the scores: queries and keys")
     if told.shapes[0][0] == 1 or told.shapes[1][0] == 1:
         step.rows = [Row(tokens=call.q, offset=held)]
         why = (
@@ -63,5 +76,3 @@ def crash(draft: Draft, told: Told, where: str | None = None, exit: int | None =
         )
         step.infer("rows.offset", why)
         step.infer("rows.tokens", "the queries; padding is not told apart")
-    if exit is not None:
-        draft.step("end").exit = exit

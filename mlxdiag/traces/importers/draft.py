@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -22,23 +22,27 @@ _OWN_NAMES = re.compile(r"(?:seq|slot|uid)-\d{1,12}")
 class Step:
     """One entry under construction. `rows` and `calls` are replaced, not changed in place."""
 
+    __slots__ = ("calls", "error", "exit", "inferred", "mask", "notes", "phase", "refused", "rows")
+
     def __init__(self, phase: str | None) -> None:
         self.phase = phase
-        self.rows: list[Row] = []
-        self.calls: list[Attention] = []
+        self.rows: Sequence[Row] = ()
+        self.calls: Sequence[Attention] = ()
         self.mask: Mask | None = None
         self.error: Fault | None = None
         self.refused: str | None = None
         self.exit: int | None = None
-        self.notes: list[str] = []
-        self.inferred: dict[str, str] = {}
+        self.notes: tuple[str, ...] = ()
+        self.inferred: dict[str, str] | None = None
 
     def note(self, text: str) -> None:
         if text not in self.notes:
-            self.notes.append(text)
+            self.notes = (*self.notes, text)
 
     def infer(self, field: str, why: str) -> None:
         """Mark a field as worked out, not read; the first reason stands."""
+        if self.inferred is None:
+            self.inferred = {}
         self.inferred.setdefault(field, why)
 
     def entry(self, number: int) -> Entry | None:
@@ -49,9 +53,9 @@ class Step:
         entry = Entry(
             step=number,
             phase=self.phase,
-            rows=self.rows or None,
+            rows=list(self.rows) or None,
             mask=self.mask,
-            attention=self.calls or None,
+            attention=list(self.calls) or None,
             error=self.error,
             refused=self.refused,
             exit=self.exit,
@@ -78,6 +82,7 @@ class Draft:
         self.names: dict[Hashable, str] = {}
         self._keyed: dict[Hashable, Step] = {}
         self._labels: dict[Hashable, int] = {}
+        self._said: set[Hashable] = set()
 
     def step(self, phase: str | None, key: Hashable = None) -> Step:
         """A new step; with a `key`, the recent one of that key."""
@@ -108,6 +113,12 @@ class Draft:
         if key not in self.names:
             self.names[key] = f"{prefix}-{len(self.names) + 1}"
         return self.names[key]
+
+    def first(self, fact: Hashable) -> bool:
+        """Whether this is the first time that the draft hears of a fact."""
+        new = fact not in self._said
+        self._said.add(fact)
+        return new
 
     def label(self, token: Hashable) -> int:
         """A number for a token, the same for equal ones: what it is cannot be read from it."""
@@ -161,7 +172,7 @@ class Draft:
         )
 
     def _header(self) -> Header:
-        fields = {name for step in self.steps for name in step.inferred} | set(self.model_inferred)
+        fields = {name for step in self.steps for name in step.inferred or ()} | set(self.model_inferred)
         source: dict[str, Any] = {
             "program": self.program,
             "version": self.version,

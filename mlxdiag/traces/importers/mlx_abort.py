@@ -14,11 +14,11 @@ _TERMINATING = re.compile(
     r"libc\+\+abi: terminating|terminating due to uncaught exception|terminate called after throwing"
 )
 _STOPPED = re.compile(
-    r"fatal runtime error: Rust cannot catch foreign exceptions|panicked at|SIGABRT|Aborted\b"
+    r"fatal runtime error: Rust cannot catch foreign exceptions|panicked at|SIGABRT|Aborted\b|Abort trap"
 )
 _MESSAGE = re.compile(r"\[[a-z_]+(?:::[a-z_]+)?\] |what\(\):|mask key axis \(")
 _NEAR = 3
-"""Lines between the word of the abort and its message."""
+"""Lines between the word of the abort, its message, and the last words."""
 
 
 class MlxAbort(Importer):
@@ -40,6 +40,5 @@ class MlxAbort(Importer):
         if told is None:
             return KNOWN if terminating or (self.ending and _STOPPED.search(text)) else UNKNOWN
         ended = bool(self.ending) or "panicked at" in text
-        self.ending = 0
         crash(self.draft, told, exit=ABORTED if ended else None)
         return TAKEN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from mlxdiag.traces.importers.importer import TAKEN, UNKNOWN, Importer
@@ -9,6 +10,9 @@ from mlxdiag.traces.importers.records import Record
 from mlxdiag.traces.importers.tokens import SPECIAL, Answers, Token, class_of, pieces
 
 _WORD = "words are taken for tokens, and lines for one answer"
+
+_MEMBER = re.compile(r"\s*(?:\"|data:|event:|id:)")
+"""A piece of JSON that was cut: part of a body, and nobody knows whose words."""
 
 
 class PlainText(Importer):
@@ -20,12 +24,11 @@ class PlainText(Importer):
     name = "text"
 
     def take(self, record: Record) -> int:
-        if record.value is not None or ("<" not in record.text and "[" not in record.text):
-            return UNKNOWN
-        if not _generated(record.text):
+        text = record.text
+        if record.value is not None or _MEMBER.match(text) or not _generated(text):
             return UNKNOWN
         answer = Answers(self.draft).of(("text",))
-        return TAKEN if answer.emit(list(pieces(record.text, words=True)), None, _WORD) else UNKNOWN
+        return TAKEN if answer.emit(list(pieces(text, words=True)), None, _WORD) else UNKNOWN
 
 
 def _generated(text: str) -> bool:

@@ -63,6 +63,10 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             pending = ""
         if _JSON_HEAD.match(line):
             yield from _document(line, source)
+        elif line.endswith(": {") and _HEAD.match(line):
+            # A body, printed over many lines behind the head of a log line.
+            yield Record(line[:-1][:LONGEST_LINE])
+            yield from _document("{", source)
         elif line.startswith("data:"):
             yield _event(line)
         elif _may_continue(line):

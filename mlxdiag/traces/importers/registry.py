@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import BinaryIO
 
 import msgspec
 
@@ -68,15 +69,16 @@ class Imported(msgspec.Struct, frozen=True):
     """Records of no known format."""
 
 
-def read(logs: Iterable[tuple[str, bytes]], model: Entry | None = None) -> Imported:
+def read(logs: Iterable[tuple[str, BinaryIO]], model: Entry | None = None) -> Imported:
     """The trace of these logs, read in the order given.
 
     Args:
-        logs: name and content of each.
+        logs: name and open file of each, read once, front to back.
         model: the model entry of a config.json; without it the trace names what the log itself shows.
 
     Raises:
         UnreadableError: nothing in them is of a known format, or nothing of it goes into a trace.
+        OSError: a file cannot be read.
     """
     draft = Draft(model)
     importers = [kind(draft) for kind in IMPORTERS]
@@ -84,9 +86,9 @@ def read(logs: Iterable[tuple[str, bytes]], model: Entry | None = None) -> Impor
     passed: Counter[str] = Counter()
     unknown = 0
     names = []
-    for name, data in logs:
+    for name, file in logs:
         names.append(name)
-        for record in records(lines_of(data)):
+        for record in records(lines_of(file)):
             owner, verdict = _offer(record, importers)
             if owner is None:
                 unknown += 1

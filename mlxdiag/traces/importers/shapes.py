@@ -20,6 +20,18 @@ _AXES = r"(?:\d{1,12}\s*,\s*){0,7}\d{0,12}"
 _TUPLE = rf"\(({_AXES})\)"
 _EITHER = rf"[(\[]({_AXES})[)\]]"
 
+_CLASS = (
+    r"(?:Batch|Buffered)?(?:Rotating|Quantized|Chunked|Concatenate|TurboQuant|Paged)?KVCache|ArraysCache|"
+    r"CacheList|MambaCache|(?:Dynamic|Static|Hybrid|SlidingWindow|Quantized|Offloaded)Cache"
+)
+_MEMBER = (
+    r"offset|keys|values|trim|is_trimmable|state|meta_state|merge|extract|extend|filter|prepare|finalize|size|"
+    r"update_and_fetch|update|make_mask|left_padding|lengths|max_size|keep|step|advance|empty|bits|_idx|nbytes|"
+    r"start_position|to_quantized|get_seq_length|get_max_cache_shape|get_usable_length|seen_tokens|key_cache|"
+    r"value_cache|layers|caches"
+)
+"""Names that the libraries' own caches have: a user's class or field says too much about its owner."""
+
 
 class _Family(NamedTuple):
     pattern: re.Pattern[str]
@@ -89,9 +101,9 @@ _FAMILIES = (
         re.compile(r"sliding KV length (\d{1,12}) exceeds slidingWindow (\d{1,12})"),
         "sliding KV length {0} exceeds slidingWindow {1}",
     ),
-    _Family(re.compile(r"\b(\w{0,40}Cache) Quantization NYI"), "NotImplementedError: {0} Quantization NYI"),
+    _Family(re.compile(rf"\b({_CLASS}) Quantization NYI"), "NotImplementedError: {0} Quantization NYI"),
     _Family(
-        re.compile(r"'(\w{0,40}Cache)' object has no attribute '(\w{1,40})'"),
+        re.compile(rf"'({_CLASS})' object has no attribute '({_MEMBER})'"),
         "AttributeError: '{0}' object has no attribute '{1}'",
     ),
 )

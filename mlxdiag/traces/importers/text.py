@@ -1,12 +1,15 @@
-"""Bytes of a log as lines: decoded, without colours, of bounded length."""
+"""The bytes of a log as lines: decoded, without colours, of bounded length."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import BinaryIO
 
 LONGEST_LINE = 1 << 18
 """Characters of a line of text that patterns look at; a longer one is no log line."""
+LONGEST_BODY = 64 << 20
+"""Bytes that are read as one line: a JSON document may be one."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _LOST_ESCAPES = re.compile(r"\[\d{1,3}(?:;\d{1,3})*m")
@@ -15,19 +18,24 @@ _QUOTED = re.compile(r"^(?:> ?)+")
 """A line quoted in an issue or a mail."""
 _COMPOSE = re.compile(r"^[\w.-]{1,64} +\| ")
 """What docker compose puts in front of every line."""
-_BYTE_ORDER = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
+_WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_MARK = b"\xef\xbb\xbf"
 
 
-def lines_of(data: bytes) -> Iterator[str]:
-    """The lines of a file, cleaned; bytes that are no text become U+FFFD."""
-    for mark, encoding in _BYTE_ORDER:
-        if data.startswith(mark):
-            text = data[len(mark) :].decode(encoding, "replace")
-            break
-    else:
-        text = data.decode("utf-8", "replace")
-    for line in text.split("\n"):
-        yield clean(line)
+def lines_of(file: BinaryIO) -> Iterator[str]:
+    """The lines of a log, cleaned, read as they are asked for; bytes that are no text become U+FFFD.
+
+    Raises OSError where the file cannot be read.
+    """
+    first = file.readline(LONGEST_BODY)
+    wide = _WIDE.get(first[:2])
+    if wide is not None:
+        yield from map(clean, (first + file.read())[2:].decode(wide, "replace").split("\n"))
+        return
+    line = first.removeprefix(_MARK)
+    while line:
+        yield clean(line.decode("utf-8", "replace").removesuffix("\n"))
+        line = file.readline(LONGEST_BODY)
 
 
 def clean(line: str) -> str:

@@ -151,7 +151,7 @@ class Answer:
             step = self.draft.step("decode")
             last = index == max(len(groups) - 1, 0)
             step.rows = [self._row(group, finish if last else None)]
-            if approximate and group:
+            if approximate and group and self.draft.first(("approximate", self.seq, approximate)):
                 step.infer("rows.emitted", approximate)
         return step
 

@@ -46,12 +46,12 @@ class Traceback(Importer):
             self.inside = self.inside or _LONGEST
             self.where = where_of(frame[1], frame[2]) or self.where
             return KNOWN
-        if not self.inside:
-            return self._error(text) if _BARE.search(text) else UNKNOWN
-        self.inside -= 1
         if _CHAIN.search(text):
             self.inside = _LONGEST
             return KNOWN
+        if not self.inside:
+            return self._error(text) if _BARE.search(text) else UNKNOWN
+        self.inside -= 1
         if _ERROR.search(text) and not _SOURCE.match(text):
             return self._error(text)
         return KNOWN if _SOURCE.search(text) else UNKNOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import msgspec
@@ -24,13 +25,17 @@ def gemma4(window: int) -> Entry:
 
 
 def imported(*logs: str | bytes, model: Entry | None = None) -> Imported:
-    data = [one.encode() if isinstance(one, str) else one for one in logs]
-    return registry.read([(f"log-{i}", one) for i, one in enumerate(data)], model)
+    files = [io.BytesIO(one.encode() if isinstance(one, str) else one) for one in logs]
+    return registry.read([(f"log-{i}", file) for i, file in enumerate(files)], model)
 
 
 def trace_of(*logs: str | bytes, model: Entry | None = None) -> Trace:
     """The trace as a reader gets it: written and read again."""
-    trace = imported(*logs, model=model).trace
+    return written(imported(*logs, model=model))
+
+
+def written(found: Imported) -> Trace:
+    trace = found.trace
     text = header_text(trace.header) + b"".join(entry_line(entry) for entry in trace.entries)
     again = parse(text.decode())
     assert not again.warnings
