@@ -45,7 +45,9 @@ def main(
         str, typer.Option("--level", metavar="LEVEL", help="visibility (masks are read) or shapes.")
     ] = "visibility",
     parity: Annotated[bool, typer.Option(help="Compare logits with the single pass.")] = True,
-    seed: Annotated[int, typer.Option("--seed", help="Of weights and prompt tokens.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of weights and prompt tokens.")
+    ] = 0,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print what would run and the memory it needs.")
     ] = False,
@@ -60,7 +62,7 @@ def main(
     expect: options.Expect = None,
 ) -> int:
     """Run a trace's schedule through real model code and compare it with a single pass of the same tokens."""
-    from mlxdiag.replay import experiment
+    from mlxdiag.replay import experiment, memory
     from mlxdiag.replay import misfit as policies
     from mlxdiag.replay.show import replay_report
 
@@ -86,6 +88,7 @@ def main(
     if not plan:
         experiment.require_family(recorded, config)
     prepared = experiment.prepare(recorded, source=trace, config=config)
+    broken = prepared.broken or broken
     for note in prepared.plan.notes:
         complain(f"note: {note}")
     chosen = chosen or (prepared.plan.misfit,)
@@ -94,6 +97,7 @@ def main(
         if broken is not None:
             complain(f"error: {broken}")
         return broken.exit_code if broken is not None else code
+    memory.require(prepared)
     choose_device(device)
     instance = experiment.instance_for(prepared, seed=seed, model_dir=model)
     ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)

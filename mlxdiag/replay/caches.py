@@ -56,6 +56,7 @@ def _declared(trace: Trace, name: str) -> str | None:
 def _capped(trace: Trace, name: str) -> bool:
     """A ring drops its oldest keys by nature; only a cache that keeps all shows a cap by doing so."""
     capped = trace.header.scheduler is not None and trace.header.scheduler.max_kv is not None
+    capped = capped or any(entry.kind == "evict" and entry.refused is None for entry in trace.entries)
     calls = (a for a in _calls(trace) if a.family in (None, name) and a.cache in (None, "dense"))
     return capped or any(a.live_start for a in calls)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mlxdiag.errors import UnreadableError
+from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import masks
 from mlxdiag.replay.ops import CacheChoice, CallerMask, Feed, Forward, Op
+from mlxdiag.replay.tape import LONGEST
 from mlxdiag.traces.types import Entry, Family, Trace
 
 
 def of(
-    entry: Entry, feed: Feed, families: dict[str, Family], own: Mapping[str, CacheChoice]
+    entry: Entry, feed: Feed, families: dict[str, Family], own: Mapping[str, CacheChoice], place: str
 ) -> Iterator[CallerMask]:
     """The caller masks of a forward: the scheduler's own, else one per family whose mask misses its keys.
 
@@ -20,7 +21,9 @@ def of(
     if entry.mask is not None and entry.mask.shape is not None:
         shape = entry.mask.shape
         family = entry.mask.family
-        window = families[family].window if family in families and family is not None else None
+        if family is not None and family not in families:
+            raise UnreadableError(f"{place}: mask.family: no {family!r} layers; known: {', '.join(families)}")
+        window = families[family].window if family is not None else None
         yield _caller(
             shape,
             entry.mask.offset,
@@ -29,7 +32,7 @@ def of(
             window,
             entry.mask.source or "scheduler",
             entry.mask.builder,
-            f"step {entry.step}: mask",
+            f"{place}: mask",
         )
         return
     for i, call in enumerate(entry.attention or []):
@@ -49,7 +52,7 @@ def of(
             window,
             f"attention[{i}]",
             "window" if window is not None and shape[-1] != window and shape[-1] > shape[-2] else None,
-            f"step {entry.step}: attention[{i}].mask",
+            f"{place}: attention[{i}].mask",
         )
 
 
@@ -66,6 +69,8 @@ def _caller(
     if len(shape) < 2 or min(shape) < 1:
         raise UnreadableError(f"{where}.shape: {list(shape)} is not a mask of queries x keys")
     q, m = shape[-2], shape[-1]
+    if max(q, m) > LONGEST:
+        raise UnjudgedError(f"{where}.shape: a mask of {q} x {m} is more than a replay builds ({LONGEST})")
     guess = masks.guess_builder(q, m, offset, padding=bool(feed.right), width=window)
     if builder is not None:
         if builder not in masks.BUILDERS:
@@ -73,7 +78,7 @@ def _caller(
         if builder in ("window", "capped") and window is None:
             raise UnreadableError(f"{where}.builder: {builder} needs mask.family, and its window")
         at = offset if offset is not None else (guess[1] if guess else max(m - q, 0))
-        built = masks.build(builder, q, at, real=feed.tokens, width=window).shape
+        built = masks.shape(builder, q, at, width=window)
         if built != (q, m):
             raise UnreadableError(
                 f"{where}.shape: {builder} built at offset {at} gives {list(built)}, not {[q, m]}"

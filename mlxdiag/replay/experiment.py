@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.errors import UnjudgedError
+from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.inspect.findings import Report
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.models import catalogue
@@ -30,6 +30,8 @@ class Prepared(msgspec.Struct, frozen=True):
     config: dict[str, Any]
     """The whole model's config, before anything was cut."""
     families: dict[str, Family]
+    broken: UnreadableError | None = None
+    """Why the plan ends before its trace does: what comes next is impossible."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
     `config`: a whole config.json to use in place of the catalogue's for the trace's architecture.
 
     Raises:
-        UnreadableError: an impossible schedule, or a trace without a model.
+        UnreadableError: a schedule that is impossible before anything ran, or a trace without a model.
         UnjudgedError: nothing to run, or a family that nobody knows the geometry of.
     """
     from mlxdiag.models.mlx import geometry
@@ -72,7 +74,15 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
     model = planning.model_of(trace)
     whole = config if config is not None else _whole_config(model)
     families = _overlay(geometry.from_config(whole).families(), model.layers or {})
-    laid = planning.lay(trace, families, source=source, model=model)
+    try:
+        laid = planning.lay(trace, families, source=source, model=model)
+    except planning.ImpossibleError as error:
+        before = Trace(trace.header, trace.entries[: error.before])
+        try:
+            laid = planning.lay(before, families, source=source, model=model)
+        except UnjudgedError:
+            raise error from None
+        return Prepared(laid, model, whole, families, error)
     return Prepared(laid, model, whole, families)
 
 

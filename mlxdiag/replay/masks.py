@@ -62,6 +62,13 @@ def build(builder: str, q: int, off: int, *, real: int | None = None, width: int
     return window(q, off, width) if builder == "window" else capped(q, off, width)
 
 
+def shape(builder: str, q: int, off: int, *, width: int | None = None) -> tuple[int, int]:
+    """The shape that `build` gives, without building anything."""
+    if builder == "capped" and width is not None and off + q > width:
+        return q, width
+    return q, off + q
+
+
 def guess_builder(
     q: int, m: int, off: int | None, *, padding: bool, width: int | None
 ) -> tuple[str, int] | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.replay import prompts
-from mlxdiag.replay.experiment import Prepared
+
+if TYPE_CHECKING:
+    from mlxdiag.replay.experiment import Prepared
 
 TINY_HEADS = 4
 TINY_LAYERS = 12
@@ -30,21 +34,47 @@ def estimate(prepared: Prepared) -> Need:
     longest = max(plan.lengths.values(), default=0)
     vocab = max(4096, prompts.needed(plan) + 256)
     logits = longest * vocab * FLOAT
-    scores = TINY_HEADS * longest * longest * FLOAT
     width = max((op.width for op in plan.forwards), default=0)
     masks = TINY_LAYERS * width * longest
+    given = (caller.shape for op in plan.forwards for caller in op.callers)
+    handed = max((q * m * (FLOAT + 1) for q, m in given), default=0)
     caches = TINY_LAYERS * 2 * longest * TINY_HEADS * TINY_HEAD_DIM * FLOAT * max(len(plan.lengths), 1)
     words = (
-        f"logits of the single pass {human(logits)}, its scores {human(scores)}, "
+        f"logits of the single pass {human(logits)}, its scores {human(scores(longest))}, "
         f"masks read {human(masks)}, caches {human(caches)}"
     )
-    return Need(2 * logits + scores + masks + caches, words)
+    if handed > masks:
+        words += f", the caller's mask {human(handed)}"
+    return Need(2 * logits + scores(longest) + masks + handed + caches, words)
+
+
+def require(prepared: Prepared) -> None:
+    """Raises UnjudgedError where the replay needs more than the machine has, before anything is built."""
+    need, there = estimate(prepared), machine()
+    if there is not None and need.tiny > there:
+        raise UnjudgedError(
+            f"{prepared.plan.source}: a replay needs about {human(need.tiny)} ({need.words}) "
+            f"and this machine has {human(there)}; cut the trace down to fewer tokens"
+        )
+
+
+def machine() -> int | None:
+    """Bytes of memory here; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def scores(tokens: int) -> int:
+    """Bytes of one layer's attention scores when so many tokens are run in a single pass."""
+    return TINY_HEADS * tokens * tokens * FLOAT
 
 
 def human(size: int) -> str:
     """`1.5 MB`."""
     amount, unit = float(size), "B"
-    for bigger in ("kB", "MB", "GB", "TB"):
+    for bigger in ("kB", "MB", "GB", "TB", "PB", "EB"):
         if amount < 1000:
             break
         amount, unit = amount / 1000, bigger

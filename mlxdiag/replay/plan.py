@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
-from mlxdiag.replay import caches, callers
+from mlxdiag.replay import caches, callers, memory
 from mlxdiag.replay.ops import Adopt, CallerMask, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
-from mlxdiag.replay.tape import Tape
+from mlxdiag.replay.tape import LONGEST, Tape
+from mlxdiag.traces.checks import place
 from mlxdiag.traces.types import (
     FORWARD_PHASES,
     Attention,
@@ -23,6 +26,14 @@ DEFAULT_SEQ = "seq-1"
 GROUPING_PHASES = ("merge", "filter", "extend")
 """An extract takes a copy, and leaves the row where it is."""
 CACHE_PHASES = ("finalize", "save", "load", "quantize")
+
+
+class ImpossibleError(UnreadableError):
+    """A schedule that cannot be run from some entry on; the `before` entries in front of it can."""
+
+    def __init__(self, message: str, before: int) -> None:
+        super().__init__(message)
+        self.before = before
 
 
 def model_of(trace: Trace) -> Model:
@@ -56,7 +67,7 @@ def lay(
     """The plan of `trace` for layers of `families` (the config's, with the trace's windows laid over).
 
     Raises:
-        UnreadableError: an impossible schedule, with step and field.
+        ImpossibleError: an impossible schedule, with step and field.
         UnjudgedError: no forward to run.
     """
     model = model or model_of(trace)
@@ -64,7 +75,9 @@ def lay(
     try:
         ops = tuple(planner.ops())
     except UnreadableError as error:
-        raise UnreadableError(f"{source}: {error}") from None
+        raise ImpossibleError(f"{source}: {error}", planner.whole) from None
+    except UnjudgedError as error:
+        raise UnjudgedError(f"{source}: {error}") from None
     if not any(isinstance(op, Forward) for op in ops):
         raise UnjudgedError(f"{source}: holds no forward (prefill, chunk, decode or verify) to replay")
     return Plan(
@@ -97,22 +110,30 @@ class _Planner:
         self.notes: list[str] = []
         self.evicts = any(e.kind == "evict" for e in trace.entries)
         self.model = _target(trace)
+        self.whole = 0
+        """Entries that were laid before the one at hand."""
         self.pending: set[str] = set()
         """Sequences with right padding that a finalize entry has still to roll away."""
 
     def ops(self) -> Iterator[Op]:
         finalizing = any(e.kind == "finalize" for e in self.trace.entries)
         for number, entry in enumerate(self.trace.entries):
-            where = f"step {entry.step if entry.step is not None else number}"
+            where = place(entry.step, number)
+            self.whole = number
             if entry.kind in ("model", "end") or (not entry.rows and not entry.attention):
                 continue
             if self._other_model(entry):
                 continue
+            if entry.step is None:
+                entry = msgspec.structs.replace(entry, step=number + 1)
             if entry.refused is not None:
                 self.notes.append(f"{where}: {entry.kind} was refused by the engine, nothing to run")
                 continue
             if entry.kind in FORWARD_PHASES:
-                yield from self._forward(entry, where, finalizing)
+                if _width(entry, entry.rows or [_row_of(entry.attention or [], where)]):
+                    yield from self._forward(entry, where, finalizing)
+                else:
+                    self.notes.append(f"{where}: nothing was fed, nothing to run")
             else:
                 yield from self._event(entry, where)
 
@@ -126,9 +147,11 @@ class _Planner:
     def _forward(self, entry: Entry, where: str, finalizing: bool) -> Iterator[Op]:
         rows = entry.rows or [_row_of(entry.attention or [], where)]
         width = _width(entry, rows)
+        _bounded(width, where)
         seqs = [row.seq or (DEFAULT_SEQ if len(rows) == 1 else f"row-{i}") for i, row in enumerate(rows)]
+        _once(seqs, where)
         for i, (seq, row) in enumerate(zip(seqs, rows, strict=True)):
-            yield from self._catch_up(entry, seq, row, f"{where}: rows[{i}].offset", len(rows))
+            yield from self._catch_up(entry, seq, row, where, i, len(rows))
         feeds = tuple(
             self._feed(seq, row, width, f"{where}: rows[{i}]", bool(entry.attention))
             for i, (seq, row) in enumerate(zip(seqs, rows, strict=True))
@@ -139,7 +162,7 @@ class _Planner:
             step=entry.step,
             phase=entry.kind,
             feeds=feeds,
-            callers=tuple(self._callers(entry, feeds)),
+            callers=tuple(self._callers(entry, feeds, where)),
             sampled=tuple(_sampled(entry, i) for i in range(len(rows))),
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
             finalize_pending=bool(self.pending & set(seqs)),
@@ -147,31 +170,31 @@ class _Planner:
         if self.scheduler.max_kv and not self.evicts and self.capped:
             yield Evict(entry.step, tuple(seqs), self.scheduler.max_kv, self.scheduler.keep or 0)
 
-    def _callers(self, entry: Entry, feeds: tuple[Feed, ...]) -> Iterator[CallerMask]:
-        yield from callers.of(entry, feeds[0], self.families, self.chosen)
+    def _callers(self, entry: Entry, feeds: tuple[Feed, ...], where: str) -> Iterator[CallerMask]:
+        yield from callers.of(entry, feeds[0], self.families, self.chosen, where)
 
-    def _catch_up(self, entry: Entry, seq: str, row: Row, where: str, batch: int) -> Iterator[Op]:
+    def _catch_up(self, entry: Entry, seq: str, row: Row, where: str, index: int, batch: int) -> Iterator[Op]:
         """The prefix that the trace does not hold, in chunks of the scheduler's size."""
         known = seq in self.tapes
         tape = self.tapes.setdefault(seq, Tape(seq))
         offset = row.offset if row.offset is not None else _offset_of(entry, len(self.tapes), batch)
         if offset is None:
             return
-        missing = tape.missing_before(offset, where)
+        missing = tape.missing_before(offset, f"{where}: rows[{index}].offset")
         if not missing:
             return
+        _bounded(offset, f"{where}: rows[{index}].offset")
         chunk = self.scheduler.chunk or missing
-        why = (
-            f"{seq}: {missing} tokens before step {entry.step} are not in the trace; fed in pieces of {chunk}"
-        )
+        why = f"{seq}: {missing} tokens before {where} are not in the trace; fed in pieces of {chunk}"
         self.notes.append(why if known else why + " (the trace begins in the middle)")
         while missing:
             feed = Feed(seq, tape.real, min(chunk, missing), generation=tape.generation)
             tape.feed(feed.codes)
             missing -= feed.tokens
-            yield Forward(step=None, phase="chunk" if feed.start else "prefill", feeds=(feed,), assumed=why)
+            phase = "chunk" if feed.start else "prefill"
+            yield Forward(step=entry.step, phase=phase, feeds=(feed,), assumed=why)
             if self.scheduler.max_kv and self.capped:
-                yield Evict(None, (seq,), self.scheduler.max_kv, self.scheduler.keep or 0)
+                yield Evict(entry.step, (seq,), self.scheduler.max_kv, self.scheduler.keep or 0)
 
     def _feed(self, seq: str, row: Row, width: int, where: str, measured: bool) -> Feed:
         tokens = row.tokens if row.tokens is not None else row.padded if row.padded is not None else width
@@ -186,6 +209,7 @@ class _Planner:
         if left and not row.left_padding and row.right_padding is None and row.padded is None and measured:
             right, left = left, 0
         tape = self.tapes[seq]
+        _bounded(tape.offset + width, where)
         feed = Feed(seq, tape.real, tokens, left, right, tape.generation, row.offset)
         tape.feed(feed.codes)
         return feed
@@ -198,6 +222,7 @@ class _Planner:
                 yield self._adopt(entry, row, f"{where}: rows[{i}]")
             return
         if entry.kind in GROUPING_PHASES:
+            _once(seqs, where)
             for seq in seqs:
                 # Batches are made before their rows are fed.
                 self.tapes.setdefault(seq, Tape(seq))
@@ -225,6 +250,8 @@ class _Planner:
         for i, (seq, tokens) in enumerate(asked.items()):
             if tokens is None:
                 raise UnreadableError(f"{where}: rows[{i}].asked: how many tokens are cut is not said")
+            if tokens < 0:
+                raise UnreadableError(f"{where}: rows[{i}].asked: {tokens} tokens cannot be taken back")
             self.tapes[seq].cut(tokens, f"{where}: rows[{i}].asked")
         if len(set(asked.values())) == 1:
             yield Cut(entry.step, entry.kind, tuple(asked), next(iter(asked.values())) or 0)
@@ -239,7 +266,10 @@ class _Planner:
                 raise UnreadableError(
                     f"{where}: rows[{i}].size: neither it nor scheduler.max_kv says what stays"
                 )
-            yield Evict(entry.step, (row.seq or DEFAULT_SEQ,), row.size or cap or 0, self.scheduler.keep or 0)
+            left = row.size if row.size is not None else cap or 0
+            if left < 1:
+                raise UnreadableError(f"{where}: rows[{i}].size: an eviction down to {left} keys leaves none")
+            yield Evict(entry.step, (row.seq or DEFAULT_SEQ,), left, self.scheduler.keep or 0)
 
     def _adopt(self, entry: Entry, row: Row, where: str) -> Op:
         seq = row.seq or DEFAULT_SEQ
@@ -249,6 +279,7 @@ class _Planner:
         entry_length = row.entry if row.entry is not None else matched
         if matched > entry_length:
             raise UnreadableError(f"{where}.matched: {matched} of an entry of {entry_length} tokens")
+        _bounded(entry_length, where)
         restored = (
             row.restored if row.restored is not None else min(matched, entry_length - (row.trimmed or 0))
         )
@@ -263,6 +294,21 @@ class _Planner:
 def _target(trace: Trace) -> str | None:
     named = [e for e in trace.entries if e.model is not None and e.kind in FORWARD_PHASES]
     return next((e.model for e in named if e.kind == "verify"), named[0].model if named else None)
+
+
+def _bounded(tokens: int, where: str) -> None:
+    """Raises UnjudgedError for what no machine replays, before anything of that size is made."""
+    if tokens > LONGEST:
+        raise UnjudgedError(
+            f"{where}: {tokens} tokens in one sequence are more than a replay holds ({LONGEST}); "
+            f"the scores of their single pass alone would take {memory.human(memory.scores(tokens))}"
+        )
+
+
+def _once(seqs: Sequence[str], where: str) -> None:
+    for i, seq in enumerate(seqs):
+        if seq in seqs[:i]:
+            raise UnreadableError(f"{where}: rows[{i}].seq: {seq} stands twice in one batch")
 
 
 def _row_of(attention: list[Attention], where: str) -> Row:

@@ -11,6 +11,8 @@ from mlxdiag.errors import UnreadableError
 PAD = -1
 BITS = 24
 """Positions fit below 2**24; codes stay within 31 bits."""
+LONGEST = 1 << 20
+"""Tokens that a sequence, or a mask's axis, may hold in a replay: tapes keep every one of them in hand."""
 FOREIGN = 127
 """Generation of tokens that came with an adopted prefix and are not the sequence's own."""
 

@@ -80,6 +80,8 @@ def test_a_plan_runs_nothing_and_is_shown_as_text_or_json(trace, capsys):
     [
         ((FIRST, BACKWARDS), (), 3, "t.yaml: step 3: rows[0].offset: a goes back to 3"),
         ((), (), 4, "holds no forward"),
+        ((FIRST,), ("--seed", "-1"), 2, "--seed"),
+        ((FIRST.replace("12", "900000"),), (), 4, "t.yaml: a replay needs about"),
         ((FIRST,), ("--misfit", "shrug"), 2, "'shrug' is unknown; known: strict, raise, discard:windowed"),
         ((FIRST,), ("--level", "deep"), 2, "--level: 'deep' is unknown"),
         ((FIRST,), ("--backend", "torch"), 4, "replays on mlx only"),
@@ -93,6 +95,13 @@ def test_what_cannot_be_run_ends_in_one_line_with_its_own_code(trace, capsys, li
     assert ran.code == code
     assert says in ran.err
     assert "Traceback" not in ran.err + ran.out
+
+
+def test_what_stands_before_an_impossible_step_is_still_replayed(trace, capsys):
+    ran = call(capsys, "replay", trace(FIRST, SECOND, BACKWARDS, head=HEAD))
+    assert ran.code == 3
+    assert "All 17 real queries" in ran.out
+    assert "t.yaml: step 3: rows[0].offset: a goes back to 3" in ran.err
 
 
 def test_a_trace_that_names_no_model_says_what_to_add(trace, capsys):

@@ -194,11 +194,75 @@ def test_the_recorded_fallback_is_the_default_policy():
             """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 9, "entry": 4}]}""",
             r"step 1: rows\[0\]\.matched: 9 of an entry of 4 tokens",
         ),
+        (
+            """{"step": 1, "rows": [{"seq": "a", "tokens": 4}, {"seq": "a", "tokens": 4}]}""",
+            r"step 1: rows\[1\]\.seq: a stands twice in one batch",
+        ),
+        (
+            """{"rows": [{"seq": "a", "tokens": 4}]}
+            {"phase": "trim", "rows": [{"seq": "a", "asked": -2}]}""",
+            r"t\.yaml: entry 2: rows\[0\]\.asked: -2 tokens cannot be taken back",
+        ),
+        (
+            """{"step": 1, "rows": [{"seq": "a", "tokens": 4}]}
+            {"step": 2, "phase": "evict", "rows": [{"seq": "a", "size": 0}]}""",
+            r"step 2: rows\[0\]\.size: an eviction down to 0 keys leaves none",
+        ),
+        (
+            """{"step": 1, "rows": [{"seq": "a", "tokens": 4}], "mask": {"shape": [4, 4], "family": "nope"}}""",
+            r"step 1: mask\.family: no 'nope' layers; known: sliding, full",
+        ),
     ],
 )
 def test_an_impossible_schedule_names_file_step_and_field(steps, says):
     with pytest.raises(UnreadableError, match=says):
         lay(steps)
+
+
+HUGE = 10**19
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        f'{{"step": 1, "rows": [{{"seq": "a", "tokens": {HUGE}}}]}}',
+        f'{{"step": 1, "rows": [{{"seq": "a", "tokens": 1, "padded": {HUGE}}}]}}',
+        f'{{"step": 1, "rows": [{{"seq": "a", "offset": {HUGE}, "tokens": 1}}]}}',
+        f'{{"step": 1, "rows": [{{"seq": "a", "tokens": 1}}], "attention": [{{"family": "full", "q": {HUGE}}}]}}',
+        f'{{"step": 1, "rows": [{{"seq": "a", "tokens": 3}}], "mask": {{"shape": [3, {HUGE}]}}}}',
+        f'{{"step": 1, "phase": "adopt", "rows": [{{"seq": "a", "matched": {HUGE}, "entry": {HUGE}}}]}}',
+    ],
+)
+def test_what_no_machine_holds_is_refused_before_anything_of_its_size_is_made(steps):
+    with pytest.raises(UnjudgedError, match=r"t\.yaml: step 1.*more than a replay (holds|builds)"):
+        lay(steps)
+
+
+def test_steps_without_a_number_are_called_by_their_place_and_fillers_by_the_step_they_stand_before():
+    laid = lay(
+        """{"rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+        {"rows": [{"seq": "a", "offset": 9, "tokens": 1}]}"""
+    )
+    assert [(op.step, bool(op.assumed)) for op in laid.forwards] == [(1, False), (2, True), (2, False)]
+    assert laid.notes == ("a: 5 tokens before entry 2 are not in the trace; fed in pieces of 5",)
+
+
+def test_a_step_that_feeds_nothing_is_left_out_and_named():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "tokens": 4}]}
+        {"step": 2, "rows": [{"seq": "a", "tokens": 0}]}
+        {"step": 3, "rows": [{"seq": "a", "tokens": 1}]}"""
+    )
+    assert [op.step for op in laid.forwards] == [1, 3]
+    assert laid.notes == ("step 2: nothing was fed, nothing to run",)
+
+
+def test_an_eviction_without_a_cap_in_the_header_still_needs_a_cache_that_evicts():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "tokens": 4}]}
+        {"step": 2, "phase": "evict", "rows": [{"seq": "a", "size": 2}]}"""
+    )
+    assert laid.caches["full"].kind == "front_trim"
 
 
 def test_a_trace_without_forwards_is_not_clean_but_unjudged():
