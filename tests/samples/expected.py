@@ -56,6 +56,9 @@ SAMPLES = {
     "gemma4-band-missing": Sample({"MD108"}, {"MD108", "MD302", "MD402"}),
 }
 
+RECORDED = ("mlx-lm-server",)
+"""Recordings of real programs that did nothing wrong: as clean as a twin, and without a sample beside them."""
+
 SHAPES = {
     "gemma4-chunked-prefill": {5: {"sliding": (160, 671), "full": (160, 2208)}},
     "gemma4-padding-left-behind": {6: {"sliding": (None, 512), "full": (None, 2209)}},

@@ -10,7 +10,8 @@ from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.replay import experiment
 from mlxdiag.traces.reader import read
-from tests.samples.expected import FOLDER, SAMPLES, SHAPES
+from tests.record.accounts import accounts
+from tests.samples.expected import FOLDER, RECORDED, SAMPLES, SHAPES
 
 TWINS = [f"{name}-healthy" for name in SAMPLES]
 
@@ -32,7 +33,7 @@ def fired(findings):
 
 
 def test_every_shipped_trace_is_expected_here():
-    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*SAMPLES, *TWINS}
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*SAMPLES, *TWINS, *RECORDED}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -40,7 +41,7 @@ def test_inspect_finds_the_fault_and_its_cause(name):
     assert fired(inspect_trace(trace(name)).findings) == SAMPLES[name].inspected
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", [*TWINS, *RECORDED])
 def test_inspect_finds_nothing_in_the_twin(name):
     report = inspect_trace(trace(name))
     assert report.findings == []
@@ -70,7 +71,7 @@ def test_the_replay_finds_the_fault_by_every_kind_of_evidence(name):
         assert (seen.outcome.wrong_window == 0) is expected.benign
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", [*TWINS, *RECORDED])
 def test_the_twin_replays_clean_by_every_kind_of_evidence(name):
     seen = ran(name)
     assert seen.report.findings == []
@@ -80,7 +81,15 @@ def test_the_twin_replays_clean_by_every_kind_of_evidence(name):
     assert (seen.outcome.empty, seen.outcome.wrong_window, seen.outcome.padding) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("name", [*SAMPLES, *TWINS])
+def test_the_recorded_server_run_is_the_one_that_its_note_tells_of():
+    books = accounts(trace("mlx-lm-server"))
+    assert len(books) == 1 + 8, "a first request, then eight at once"
+    assert sum(book.finish == "abort" for book in books.values()) == 2
+    assert sum(book.adopted > 0 for book in books.values()) >= 3
+    assert all(book.prompt + book.adopted == book.total for book in books.values())
+
+
+@pytest.mark.parametrize("name", [*SAMPLES, *TWINS, *RECORDED])
 def test_every_returned_key_length_that_was_recorded_is_returned_again(name):
     assert _keys(ran(name).trace) == _keys(trace(name))
 
