@@ -57,7 +57,7 @@ class File:
 def header(level: str, tokens: bool, ring: int = 0) -> Header:
     """Where and how this process is recorded. Of the program only its name is told, never its arguments."""
     return Header(
-        source={"program": Path(sys.argv[0] if sys.argv else "").name or "python", "recorder": __version__},
+        source={"program": program(), "recorder": __version__},
         environment={
             "os": f"{platform.system()} {platform.release()}",
             "python": platform.python_version(),
@@ -67,6 +67,12 @@ def header(level: str, tokens: bool, ring: int = 0) -> Header:
         ids="raw" if tokens else None,
         note=f"a ring: the last {ring} to {2 * ring} entries" if ring else None,
     )
+
+
+def program() -> str:
+    """Name of the running script; of the package, for one that `python -m` runs."""
+    path = Path(sys.argv[0] if sys.argv else "")
+    return (path.parent.name if path.name == "__main__.py" else path.name) or "python"
 
 
 def beside(path: Path, mark: str) -> Path:

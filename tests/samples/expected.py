@@ -1,4 +1,4 @@
-"""What each shipped sample is about, from the public reports it retells; codes from warning up, causes included."""
+"""What each shipped sample is about, from the public reports it retells; codes from warning, causes included."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SAMPLES = {
 }
 
 RECORDED = ("mlx-lm-server",)
-"""Recordings of real programs that did nothing wrong: as clean as a twin, and without a sample beside them."""
+"""Recordings of real programs that did nothing wrong: as clean as a twin, without a sample beside them."""
 
 SHAPES = {
     "gemma4-chunked-prefill": {5: {"sliding": (160, 671), "full": (160, 2208)}},
