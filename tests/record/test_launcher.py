@@ -151,7 +151,8 @@ def test_threads_are_told_apart(tmp_path: Path) -> None:
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def answer(start):\n"
         "    stream = mx.new_thread_local_stream(mx.default_device())\n"
-        "    return [t for t, _ in generate_step(mx.arange(start, start + 20), model, stream, max_tokens=8)]\n"
+        "    prompt = mx.arange(start, start + 20)\n"
+        "    return [t for t, _ in generate_step(prompt, model, stream, max_tokens=8)]\n"
         "with ThreadPoolExecutor(3) as pool:\n    answers = list(pool.map(answer, (5, 30, 60)))\n"
         "print(len(answers))\n"
     )
