@@ -22,7 +22,13 @@ class StepOutcome(msgspec.Struct, frozen=True):
     wrong_window: int
     """Queries that miss a required key, or see one that is too old, too new or not theirs."""
     padding: int
-    """Queries that see padding."""
+    """Queries that see padding, or tokens that were taken back."""
+    taken_back: int
+    """Queries that see tokens taken back, as far as the trace lists them."""
+    only_taken_back: bool
+    """No padding is among what `padding` counts."""
+    foreign: int
+    """Pairs of a query and a key of another sequence."""
     misfits: tuple[tuple[str, int, int], ...]
     """(family, mask key axis, returned keys) where they differ."""
     fates: tuple[tuple[str, str], ...]
@@ -102,6 +108,9 @@ def _step(entry: Entry) -> StepOutcome:
         empty=max((_empty(call) for call in calls), default=0),
         wrong_window=max((_wrong(call) for call in calls), default=0),
         padding=max((_total(call, "padding_queries") for call in calls), default=0),
+        taken_back=max((_taken_back(call) for call in calls), default=0),
+        only_taken_back=all(position >= 0 for call in calls for _, _, position in call.padding or []),
+        foreign=max((_total(call, "foreign") for call in calls), default=0),
         misfits=tuple(dict.fromkeys(_misfits(calls))),
         fates=tuple(dict.fromkeys(_fates(calls))),
         max_abs=worst.max_abs if worst is not None else None,
@@ -123,6 +132,11 @@ def _empty(call: Attention) -> int:
 
 def _wrong(call: Attention) -> int:
     return _total(call, "wrong_queries")
+
+
+def _taken_back(call: Attention) -> int:
+    """Padding has no position; a token that was taken back keeps the one it had."""
+    return len({(row, query) for row, query, position in call.padding or [] if position >= 0})
 
 
 def _total(call: Attention, name: str) -> int:

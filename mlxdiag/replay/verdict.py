@@ -6,16 +6,34 @@ from mlxdiag.replay.experiment import Ran
 from mlxdiag.replay.outcome import Outcome, StepOutcome
 from mlxdiag.traces.types import Trace
 
+CUTS = {
+    "used:sliced:old": "keys cut at their old end",
+    "used:sliced:new": "keys cut at their new end",
+}
+"""Fates as the trace writes them that nobody reads as a sentence."""
+
 
 def sentences(ran: Ran) -> list[str]:
     """The verdict on one policy's run."""
     outcome = ran.outcome
-    said = [text for text in (_mask(outcome), _padding(outcome, ran.trace), _rest(outcome)) if text]
+    looked = (_leak(outcome), _mask(outcome), _padding(outcome, ran.trace), _rest(outcome))
+    said = [text for text in looked if text]
     if outcome.crash is not None:
         said.append(_crash(outcome))
     if not said:
         said.append(_clean(outcome))
     return said
+
+
+def _leak(outcome: Outcome) -> str | None:
+    """Keys of another sequence: worse than any wrong answer, so it is said first."""
+    step = next((s for s in outcome.steps if s.foreign), None)
+    if step is None:
+        return None
+    return (
+        f"Step {step.step} ({step.phase}) lets a sequence see another one's keys: {step.foreign} pairs of "
+        f"query and key{_apart(step)}."
+    )
 
 
 def _mask(outcome: Outcome) -> str | None:
@@ -25,8 +43,12 @@ def _mask(outcome: Outcome) -> str | None:
         return None
     lengths = " and ".join(f"{k} {family}" for family, _, k in step.misfits)
     columns = "/".join(dict.fromkeys(str(m) for _, m, _ in step.misfits))
-    done = ", ".join(f"{family} {fate}" for family, fate in step.fates) or "used as it is"
+    done = ", ".join(f"{family} {CUTS.get(fate, fate)}" for family, fate in step.fates) or "used as it is"
     opening = f"Step {step.step}: a mask of {columns} columns meets {lengths} keys ({done})"
+    if not step.queries and step.max_abs is None:
+        return f"{opening}; no mask was read and no logits compared, so what that changes is not known."
+    if not step.queries and _right(step):
+        return f"{opening}; that is a key-axis mismatch, and here it changes nothing{_agree(step, ': its')}."
     if _right(step):
         return (
             f"{opening}; that is a key-axis mismatch, and here it changes nothing: all {step.queries} real "
@@ -42,17 +64,30 @@ def _padding(outcome: Outcome, trace: Trace) -> str | None:
     if sampled is not None:
         step, row, last = sampled
         parts.append(f"step {step} samples from row {row}, a padding row (the last real one is {last})")
-    seen = next((s for s in outcome.steps if s.padding), None)
-    if seen is not None:
-        more = sum(1 for s in outcome.steps if s.padding) - 1
-        parts.append(
-            f"from step {seen.step} on padding left in the cache is attended"
-            + (f" (in {more + 1} steps)" if more else "")
-            + _apart(seen)
-        )
+    steps = [s for s in outcome.steps if s.padding and not s.foreign]
+    padded = [s for s in steps if not s.only_taken_back]
+    for what, seen in (
+        ("padding", padded),
+        ("tokens that were taken back are still in the cache and", [s for s in steps if s.taken_back]),
+    ):
+        if seen:
+            verb = "left in the cache is attended" if seen is padded else "attended"
+            times = f" (in {len(seen)} steps)" if len(seen) > 1 else ""
+            parts.append(f"from step {seen[0].step} on {what} {verb}{times}{_apart(seen[0])}")
     if not parts:
         return None
-    return "The padding does change the answer: " + "; ".join(parts) + "."
+    parts[:0] = _kept(trace) if steps else []
+    opening = "The padding does change the answer" if padded or sampled else "The answer changes"
+    return f"{opening}: " + "; ".join(parts) + "."
+
+
+def _kept(trace: Trace) -> list[str]:
+    """The first trim or rollback that left something behind."""
+    for entry in trace.entries:
+        for row in entry.rows or [] if entry.kind in ("trim", "rollback") else []:
+            if row.asked is not None and row.done is not None and row.done < row.asked:
+                return [f"step {entry.step} takes back {row.done} of the {row.asked} tokens asked"]
+    return []
 
 
 def _rest(outcome: Outcome) -> str | None:
@@ -90,10 +125,10 @@ def _right(step: StepOutcome) -> bool:
     return not (step.empty or step.wrong_window or step.padding or step.nan or step.first is not None)
 
 
-def _agree(step: StepOutcome) -> str:
+def _agree(step: StepOutcome, joined: str = ", and their") -> str:
     if step.max_abs is None:
         return ""
-    return f", and their logits agree with the single pass (largest difference {step.max_abs:.2g})"
+    return f"{joined} logits agree with the single pass (largest difference {step.max_abs:.2g})"
 
 
 def _damage(step: StepOutcome) -> str:
