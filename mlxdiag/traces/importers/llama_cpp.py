@@ -1,8 +1,8 @@
 """llama.cpp's server: `slot update_slots: id N | task M | ...`, new builds behind `S.mmm.uuu L `.
 
-`n_swa` is the window of the sliding layers, the query included; the oldest position held is `pos_min`. A
-prompt goes on from `n_past` only where `pos_min <= n_past - n_swa`: else the server prefills again, which is
-slow and right.
+`n_swa` is the window of the sliding layers, the query included, and 0 or 1 where there are none; the oldest
+position held is `pos_min`. A prompt goes on from `n_past` only where `pos_min <= n_past - n_swa`: else the
+server restores a checkpoint or prefills again, which is slow and right.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from mlxdiag.traces.importers.importer import KNOWN, TAKEN, UNKNOWN, Importer
 from mlxdiag.traces.importers.records import Record
 from mlxdiag.traces.types import Attention, Row
 
-_SLOT = re.compile(r"\bslot +([a-z_]{1,40}): id +(\d{1,6}) \| task +(-?\d{1,12}) \| (.*)")
+_SLOT = re.compile(r"\bslot +([\w()]{1,40}): id +(\d{1,6}) \| task +(-?\d{1,12}) +\| *(.*)")
 _OTHER = re.compile(
     r"^(?:\d+\.\d+\.\d+(?:\.\d+)? [A-Z] )?"
     r"(?:srv +\w+:|llama_\w+:|load_\w+:|print_info:|que +\w+:|ggml_\w+:|main: )"
 )
-_FIELD = re.compile(r"\b([a-z_][\w.]{0,40}(?:\(\))?) = (-?\d{1,12})\b")
+_FIELD = re.compile(r"\b([a-z_][\w.]{0,40}(?:\(\))?) = {1,12}(-?\d{1,12})\b")
 _KEPT = re.compile(r"(?:kv cache rm|memory_seq_rm) \[(\d{1,12}), end\)")
+_CHECKPOINT = re.compile(r"restored context checkpoint \(pos_min = (\d{1,12}), pos_max = (\d{1,12})")
+_PROGRESS = re.compile(r"prompt (?:processing progress|processing done|processing, n_tokens|done)\b")
 _FORCED = "forcing full prompt re-processing"
 _MOST_SLOTS = 1024
 
@@ -75,10 +77,15 @@ class LlamaCpp(Importer):
         if _FORCED in said:
             return self._force(slot, seq)
         if "pos_min" in fields and "n_swa" in fields:
-            slot.past, slot.entry = fields.get("n_past"), fields.get("cache_tokens.size()")
+            slot.past = fields.get("n_past")
+            slot.entry = fields.get("cache_tokens.size()", fields.get("slot.prompt.tokens.size()"))
             slot.oldest, slot.window = fields["pos_min"], fields["n_swa"]
             return False
-        if "prompt processing progress" in said or "prompt done" in said:
+        checkpoint = _CHECKPOINT.search(said)
+        if checkpoint:
+            slot.oldest = int(checkpoint[1])
+            return False
+        if _PROGRESS.search(said):
             return self._piece(slot, seq, fields)
         if kept:
             return self._adopt(slot, seq, int(kept[1]))
@@ -94,8 +101,8 @@ class LlamaCpp(Importer):
         return True
 
     def _adopt(self, slot: _Slot, seq: str | None, kept: int) -> bool:
-        slot.at = kept
-        if kept == 0 or slot.forced:
+        going_on, slot.at = slot.at == kept, kept
+        if kept == 0 or slot.forced or going_on:
             return False
         entry = slot.entry if slot.entry is not None and slot.entry >= kept else None
         step = self.draft.step("adopt")
@@ -113,9 +120,10 @@ class LlamaCpp(Importer):
         return True
 
     def _piece(self, slot: _Slot, seq: str | None, fields: dict[str, int | None]) -> bool:
-        """A batch was laid; its end is `n_past`, in newer builds `n_tokens` beside the batch's own count."""
+        """A batch was laid; its end is `n_past`, in newer builds `n_tokens`, which beside `n_past` is the
+        batch's own count."""
         batch = fields.get("batch.n_tokens", fields.get("n_tokens") if "n_past" in fields else None)
-        end = fields.get("n_past", fields.get("n_tokens") if "batch.n_tokens" in fields else None)
+        end = fields.get("n_past", fields.get("n_tokens"))
         if end is None or (slot.at is None and batch is None):
             return False
         start = slot.at if slot.at is not None else max(end - (batch or 0), 0)

@@ -12,7 +12,7 @@ from mlxdiag.traces.types import Attention, Row
 _HEAD = re.compile(r"\btime=\d{4}-\d\d-\d\dT\S{1,40} level=[A-Z]{1,8}(?:[+-]\d)? ")
 _GIN = re.compile(r"^\[GIN\] ")
 _FIELD = re.compile(r"\b([a-z_]{1,30})=(\"(?:[^\"\\]|\\.){0,4000}\"|\S{1,200})")
-_UPDATE = re.compile(r"\(\*(\w{0,40}Cache)\)\.[uU]pdate")
+_UPDATE = re.compile(r"\(\*(\w{0,40}Cache)\)\.(?:[uU]pdate|concat)")
 _AXES = re.compile(r"\d{1,12}")
 _LIMIT = "token repeat limit reached"
 
@@ -57,7 +57,7 @@ class Ollama(Importer):
         q = axes[2]
         if self.step is None or q != self.fed or offset == self.offset + q or offset == 0 != self.offset:
             self.step = self.draft.step("decode" if q == 1 else "chunk" if offset else "prefill")
-            self.step.infer("attention.offset", "taken as the state before the call")
+            self.step.infer("attention.offset", "the state before the call")
             self.step.infer("rows.tokens", "the third axis of the keys")
             self.step.rows = [Row(offset=offset, tokens=q)]
             self.offset, self.fed = offset, q

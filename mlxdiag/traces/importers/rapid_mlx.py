@@ -12,6 +12,7 @@ from mlxdiag.traces.types import Row
 _HEAD = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR):(rapid_mlx|vllm_mlx)[\w.]{0,80}:")
 _TAG = re.compile(r"\[(\w{1,30})\] ")
 _FIELD = re.compile(r"\b([a-z_]{1,40})=([\w.-]{1,80})")
+_SKIPPED = re.compile(r"supersequence match skipped: (?:non-trimmable|cache could not rewind)")
 _DECLINED = re.compile(r"\bunavailable|\bdeclin|\bskip|\bmiss\b|\brefus|non_trimmable=True", re.IGNORECASE)
 
 
@@ -36,12 +37,22 @@ class RapidMlx(Importer):
 
     def _fetch(self, text: str, fields: dict[str, str]) -> int:
         shared, entry = number(fields.get("shared")), number(fields.get("entry_len"))
+        cached, remaining = number(fields.get("cached")), number(fields.get("remaining"))
+        seq = self.draft.seq(fields.get("request"))
+        if cached is not None and cached > 0 and " HIT " in text:
+            step = self.draft.step("adopt")
+            total = cached + remaining if remaining is not None and remaining >= 0 else None
+            step.rows = [Row(seq=seq, matched=cached, restored=cached, total=total)]
+            return TAKEN
+        if _SKIPPED.search(text):
+            self.draft.step("adopt").refused = "the stored prefix cannot be trimmed"
+            return TAKEN
         if shared is None:
             return KNOWN
         step = self.draft.step("adopt")
         step.rows = [
             Row(
-                seq=self.draft.seq(fields.get("request")),
+                seq=seq,
                 matched=max(shared, 0),
                 entry=entry,
                 total=number(fields.get("requested_len")),

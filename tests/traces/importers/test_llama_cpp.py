@@ -71,6 +71,45 @@ def test_newer_builds_count_tokens_and_name_the_batch():
     ]
 
 
+def test_a_checkpoint_holds_what_the_window_needs():
+    text = "\n".join(
+        [
+            slot("new prompt, n_ctx_slot = 8192, n_keep = 0, task.n_tokens = 5403"),
+            slot("n_past = 5302, slot.prompt.tokens.size() = 5411, seq_id = 1, pos_min = 4390, n_swa = 1024"),
+            slot("Checking checkpoint with [3767, 4790] against 4278..."),
+            slot("restored context checkpoint (pos_min = 3767, pos_max = 4790, n_tokens = 4791)"),
+            slot("n_tokens = 4791, memory_seq_rm [4791, end)"),
+            slot("prompt processing progress, n_tokens = 4891, batch.n_tokens = 100, progress = 0.905238"),
+            slot("n_tokens = 4891, memory_seq_rm [4891, end)"),
+            slot("prompt processing done, n_tokens = 5403, batch.n_tokens = 512"),
+        ]
+    )
+    assert [(s["phase"], s["rows"][0].get("offset")) for s in steps_of(text)] == [
+        ("adopt", None),
+        ("chunk", 4791),
+        ("chunk", 4891),
+    ]
+    assert codes(text) == []
+
+
+def test_the_newest_form_of_a_head():
+    lines = [
+        "slot   operator(): id  0 | task 35089 | cached n_tokens = 0, memory_seq_rm [0, end)",
+        "slot print_timing: id  0 | task 35089 | prompt processing, n_tokens =   3072, progress = 0.56",
+        "slot print_timing: id  0 | task 35089 | prompt processing, n_tokens =   4426, progress = 0.81",
+        "slot get_availabl: id  0 | task -1    |  - checking sim = 0.998 (5450/5459) > 0.100",
+    ]
+    steps = steps_of("\n".join(lines))
+    assert [(s["rows"][0]["offset"], s["rows"][0]["tokens"]) for s in steps] == [(0, 3072), (3072, 1354)]
+
+
+def test_layers_without_a_window_have_none():
+    state = STATE.replace("n_swa = 1024", "n_swa = 1")
+    text = "\n".join([PROMPT, state, slot("kv cache rm [2900, end)"), REST])
+    assert "attention" not in steps_of(text)[-1]
+    assert codes(text) == []
+
+
 def test_slots_and_tasks_are_kept_apart():
     lines = []
     for ident, task in ((0, 3), (1, 4), (0, 5)):

@@ -42,6 +42,11 @@ def test_a_layer_that_is_out_of_step_is_found():
     assert ("MD202", "error") in codes(ring(1030) + ring(1029) + dense(1030))
 
 
+def test_a_prompt_is_concatenated():
+    (step,) = steps_of(ring(0, 512).replace(").update", ").concat") * 3)
+    assert (step["phase"], step["rows"]) == ("prefill", [{"offset": 0, "tokens": 512}])
+
+
 def test_a_new_request_begins_at_zero():
     assert len(steps_of(ring(900) + ring(0))) == 2
 

@@ -48,6 +48,20 @@ def test_restores_and_snapshots_are_healthy():
     assert codes("\n".join([SNAPSHOT, RESTORE])) == []
 
 
+def test_layers_of_one_snapshot_are_one_step():
+    layers = "\n".join(SNAPSHOT.replace("- Normalized", f"- layer {i}: Normalized") for i in range(5))
+    assert len(steps_of(layers)) == 1
+    assert len(steps_of(layers + "\n" + SNAPSHOT.replace("4096", "4608"))) == 2
+
+
+def test_what_is_fed_again_of_a_prompt():
+    said = (
+        "prefix cache: request 964228db re-prefills 5220 of 71530 tokens (reused 66310); closest stored one"
+    )
+    (step,) = steps_of(log(said, level="INFO"))
+    assert step["rows"] == [{"seq": "req-1", "matched": 66310, "restored": 66310, "total": 71530}]
+
+
 def test_a_restore_from_another_tier():
     (step,) = steps_of(RESTORE.replace("source=paged", "source=ssd").replace("cached=8192", "cached=256"))
     assert step["rows"][0]["restored"] == 256

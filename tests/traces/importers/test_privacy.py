@@ -40,7 +40,8 @@ STEPS = {
 LOGS = {
     "mlxcel": (
         "acme-host mlxcel[31337]: chunked_prefill_continue{seq_id=jane-6 offset=2048 total=2201}: "
-        f"mlxcel::models::gemma4: trim_mask_to_keys: discarding caller mask mask_len=160 key_len=671 path={PATH} user=hunter2"
+        "mlxcel::models::gemma4: trim_mask_to_keys: discarding caller mask mask_len=160 key_len=671 "
+        f"path={PATH} user=hunter2"
     ),
     "mlxcel-refusal": (
         f"WARN mlxcel::server: prompt-cache snapshot restore failed (open {PATH}: hunter2); falling back to "

@@ -32,6 +32,24 @@ def test_a_hit_is_no_refusal():
     assert codes(fetch("LCP hit")) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO:vllm_mlx.scheduler:[cache_fetch] HIT prompt_tokens=15999 cached=15903 remaining=96",
+        "INFO:rapid_mlx.scheduler:[cache_fetch] request=ab12cd34-000 HIT cached=15903 remaining=96",
+    ],
+)
+def test_a_hit_tells_what_is_left(line):
+    (step,) = steps_of(line)
+    row = {key: value for key, value in step["rows"][0].items() if key != "seq"}
+    assert row == {"matched": 15903, "restored": 15903, "total": 15999}
+
+
+def test_a_longer_entry_that_cannot_be_cut_is_refused():
+    said = "supersequence match skipped: non-trimmable cache layers (hybrid model)"
+    assert codes(f"DEBUG:rapid_mlx.memory_cache:[cache_fetch] {said}") == [("MD905", "info")]
+
+
 def test_what_is_fed_after_a_prefix():
     (step,) = steps_of(schedule(4200, 200))
     assert (step["phase"], step["rows"][0]["offset"], step["rows"][0]["tokens"]) == ("chunk", 4000, 200)
