@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -63,6 +64,9 @@ class _Thread(threading.local):
     namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None = None
     deaf: bool = False
 
+    def __init__(self) -> None:
+        self.recent: deque[tuple[str, str]] = deque(maxlen=16)
+
 
 class Recorder:
     """Stateful, one for each process that records. Safe for several threads."""
@@ -95,6 +99,18 @@ class Recorder:
         self._forks = Forks(self.lineage)
         self._thread = _Thread()
         self._lock = threading.RLock()
+
+    @property
+    def recent(self) -> deque[tuple[str, str]]:
+        """Model and phase of the last forwards of this thread; whoever asks for it clears it."""
+        return self._thread.recent
+
+    def blind(self, entry: Entry) -> None:
+        """A step in which the hooks saw nothing."""
+        with self._lock:
+            self._settle()
+            self._put(msgspec.structs.replace(entry, step=self.step))
+            self.step += 1
 
     # What hooks say.
 
@@ -276,6 +292,7 @@ class Recorder:
             attention=_calls(event, watched),
             error=_fault(event),
         )
+        self._thread.recent.append((event.model, phase))
         self.step += 1
         self._put(entry)
 

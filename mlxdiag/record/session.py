@@ -10,8 +10,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import mlx.core
+
 from mlxdiag.models.mlx.probe import Probe
-from mlxdiag.record import ring
+from mlxdiag.record import compiled, ring
 from mlxdiag.record.hook import FAMILIES, report
 from mlxdiag.record.options import Options
 from mlxdiag.record.output import File, Output, header, own_name
@@ -42,6 +44,7 @@ class Session:
         self.recorder.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
         self.recorder.on_fault = self._step_aside
         self.probe.install()
+        compiled.install(mlx.core, self.recorder)
         self._closed = False
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
@@ -63,6 +66,7 @@ class Session:
             ready = not getattr(getattr(module, "__spec__", None), "_initializing", False)
             if name.startswith("mlx_lm.") and module is not None and ready:
                 self.imported(module, name)
+        self.recorder.patches.spread(list(sys.modules.values()))
 
     def close(self) -> None:
         """End the recording: the originals are back, what is held is written. Harmless when closed."""

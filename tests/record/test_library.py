@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -229,6 +230,27 @@ def test_a_ring_never_grows(tmp_path: Path, model: Any) -> None:
     lines = [(tmp_path / "t.yaml").read_text().count("\n- ")]
     assert max(sizes) < 2 * min(sizes)
     assert lines[0] <= 1 + 2 * 5 + 1, "a model, twice five entries, the end"
+
+
+@pytest.fixture
+def compiling() -> Iterator[None]:
+    """The tests of a CPU run with compilation off."""
+    mx.enable_compile()
+    yield
+    if os.environ.get("MLX_DISABLE_COMPILE"):
+        mx.disable_compile()
+
+
+def test_a_compiled_model_is_marked_as_not_observed(tmp_path: Path, model: Any, compiling: None) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        compiled = mx.compile(lambda ids: model(ids))
+        plain = mx.compile(lambda ids: ids + 1)
+        for start in (1, 2, 3):
+            mx.eval(compiled(mx.array([[start, 7, 8]])), plain(mx.array([start])))
+    trace = read(path)
+    assert len(of_phase(trace, "prefill")) == 3
+    report = inspect_trace(trace)
+    assert (report.summary.judged, report.summary.not_observed) == (2, 2)
 
 
 def test_importing_mlxdiag_stays_light() -> None:

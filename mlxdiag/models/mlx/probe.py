@@ -58,8 +58,7 @@ class Probe:
         attend: Attend | None = None,
         fault: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`fault` takes a fault of the probe itself, which the program does not feel then; else it is raised.
-        """
+        """`fault` takes a fault of the probe itself, which the program does not feel then; else it is raised."""
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
         self.sink = sink
