@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import update_wrapper
+from collections.abc import Callable, Iterable
+from functools import partial, update_wrapper
+from types import ModuleType
 from typing import Any
 
 _MISSING: Any = object()
@@ -46,6 +47,10 @@ class Patch:
 _STACKS: dict[tuple[Any, str], list[Patch]] = {}
 
 
+def _instead(wrapper: Any, _original: Any) -> Any:
+    return wrapper
+
+
 class Patches:
     """The patches of one probe; each attribute is patched once."""
 
@@ -58,6 +63,14 @@ class Patches:
         """
         if (owner, name) not in self._done:
             self._done[(owner, name)] = Patch(owner, name, make)
+
+    def spread(self, modules: Iterable[Any]) -> None:
+        """Replace functions of a patched module in `modules`, too, where those have imported them by value."""
+        for patch in [p for p in self._done.values() if isinstance(p.owner, ModuleType)]:
+            for module in modules:
+                names = getattr(module, "__dict__", {})
+                if module is not patch.owner and names.get(patch.name) is patch.original:
+                    self.add(module, patch.name, partial(_instead, patch.wrapper))
 
     def undo(self) -> None:
         for patch in reversed(list(self._done.values())):

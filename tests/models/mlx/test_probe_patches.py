@@ -95,3 +95,19 @@ def test_a_foreign_wrapper_on_top_is_left_in_place(monkeypatch: pytest.MonkeyPat
         Child.own = original  # type: ignore[method-assign]
         outer.undo()
     Child.own = original  # type: ignore[method-assign]
+
+
+def test_a_function_imported_by_value_is_replaced_too_and_put_back() -> None:
+    def function() -> str:
+        return "f"
+
+    home, guest, stranger = ModuleType("home"), ModuleType("guest"), ModuleType("stranger")
+    home.f = guest.f = function  # type: ignore[attr-defined]
+    stranger.f = other = lambda: "g"  # type: ignore[attr-defined]
+    patches = Patches()
+    patches.add(home, "f", louder)
+    patches.spread([home, guest, stranger])
+    assert home.f() == guest.f() == "f!"
+    assert stranger.f is other
+    patches.undo()
+    assert home.f is guest.f is function
