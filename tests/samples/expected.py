@@ -1,4 +1,4 @@
-"""What each shipped sample is about, from the public reports it retells; codes from warning, causes included."""
+"""What each shipped sample is about, from the public reports it retells; faults and their causes, by code."""
 
 from __future__ import annotations
 
