@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import masks
-from mlxdiag.replay.ops import CacheChoice, CallerMask, Feed, Forward, Op
+from mlxdiag.replay.ops import CacheChoice, CallerMask, Cut, Feed, Forward, Op
 from mlxdiag.replay.tape import LONGEST
 from mlxdiag.traces.types import Entry, Family, Trace
 
@@ -112,6 +112,8 @@ def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
     """What the replay puts in because the library itself never does it."""
     seen = set()
     for op in ops:
+        if isinstance(op, Cut):
+            yield from _not_given_back(op)
         for mask in op.callers if isinstance(op, Forward) else ():
             key = (mask.builder, mask.family)
             if key not in seen:
@@ -121,3 +123,9 @@ def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
     for family, choice in chosen.items():
         if choice.why:
             yield f"the {family} layers run on a {choice.kind} cache: {choice.why}"
+
+
+def _not_given_back(cut: Cut) -> Iterator[str]:
+    for family, kept in cut.kept.items():
+        layers = f"the {family} layers give" if family else "the caches give"
+        yield f"step {cut.step}: {layers} back {cut.tokens - kept} of {cut.tokens} tokens, as the trace says"

@@ -173,13 +173,16 @@ def event(op: Op, step: int, events: list[CacheEvent], instance: Instance) -> En
         Event: lambda o: (o.phase, [Row(seq=seq) for seq in o.seqs]),
     }
     phase, rows = makers[type(op)](op)
-    calls = _trims(events, instance.geometry) if isinstance(op, Cut) else None
+    calls = _trims(op, events, instance.geometry) if isinstance(op, Cut) else None
     return Entry(step=step, phase=phase, rows=rows, attention=calls)
 
 
 def _cut(op: Cut, events: list[CacheEvent]) -> tuple[str, list[Row]]:
     """`done` is the least that any layer gave back; a library that refuses calls no cache at all."""
-    done = min((seen.done or 0 for seen in events if seen.op == "trim"), default=0)
+    found = [seen.done or 0 for seen in events if seen.op == "trim"]
+    done = min(found, default=0)
+    if op.kept and "" not in op.kept:
+        done = max(found, default=0)  # one layer's count, as the recorded program took it for all
     return op.phase, [Row(seq=seq, asked=op.tokens, done=done) for seq in op.seqs]
 
 
@@ -189,7 +192,7 @@ def _adopt(op: Adopt) -> tuple[str, list[Row]]:
     return "adopt", [row]
 
 
-def _trims(events: list[CacheEvent], geometry: Geometry) -> list[Attention] | None:
+def _trims(op: Cut, events: list[CacheEvent], geometry: Geometry) -> list[Attention] | None:
     """Asked and done of each layer family, as the caches themselves report them."""
     calls: dict[tuple[str | None, int | None, int | None], Attention] = {}
     for seen in events:
@@ -199,6 +202,11 @@ def _trims(events: list[CacheEvent], geometry: Geometry) -> list[Attention] | No
         family = spec.family if spec is not None else None
         calls.setdefault(
             (family, seen.asked, seen.done),
-            Attention(family=family, cache=seen.kind, asked=seen.asked, done=seen.done),
+            Attention(
+                family=family,
+                cache=seen.kind,
+                asked=op.tokens if op.kept else seen.asked,
+                done=seen.done,
+            ),
         )
     return list(calls.values()) or None

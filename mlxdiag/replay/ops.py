@@ -74,6 +74,8 @@ class Cut(msgspec.Struct, frozen=True, tag="cut"):
     phase: str
     seqs: tuple[str, ...]
     tokens: int
+    kept: dict[str, int] = {}
+    """Of these tokens, how many the recorded caches did not give back, by family; "" for every family."""
 
 
 class Evict(msgspec.Struct, frozen=True, tag="evict"):

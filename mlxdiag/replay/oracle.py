@@ -102,7 +102,7 @@ def replay_tape(op: Op, tapes: dict[str, tape.Tape]) -> None:
             tapes.setdefault(feed.seq, tape.Tape(feed.seq)).feed(feed.codes)
     elif isinstance(op, Cut):
         for seq in op.seqs:
-            tapes[seq].cut(op.tokens, f"step {op.step}")
+            tapes[seq].cut(op.tokens, f"step {op.step}", op.kept.get("", 0))
     elif isinstance(op, Adopt):
         tapes[op.seq] = tape.Tape(op.seq)
         tapes[op.seq].adopt(op.entry - op.trimmed, op.matched)

@@ -246,18 +246,32 @@ class _Planner:
                 raise UnreadableError(f"{where}: rows[{i}].seq: {seq} has not been fed before")
 
     def _cuts(self, entry: Entry, rows: list[Row], where: str) -> Iterator[Op]:
-        asked = {row.seq or DEFAULT_SEQ: row.asked if row.asked is not None else row.done for row in rows}
-        for i, (seq, tokens) in enumerate(asked.items()):
+        cuts: dict[str, tuple[int, dict[str, int]]] = {}
+        for i, row in enumerate(rows):
+            seq, tokens = row.seq or DEFAULT_SEQ, row.asked if row.asked is not None else row.done
             if tokens is None:
                 raise UnreadableError(f"{where}: rows[{i}].asked: how many tokens are cut is not said")
             if tokens < 0:
                 raise UnreadableError(f"{where}: rows[{i}].asked: {tokens} tokens cannot be taken back")
-            self.tapes[seq].cut(tokens, f"{where}: rows[{i}].asked")
-        if len(set(asked.values())) == 1:
-            yield Cut(entry.step, entry.kind, tuple(asked), next(iter(asked.values())) or 0)
+            done = max(row.done, 0) if row.done is not None else tokens
+            if done <= self.tapes[seq].offset < tokens and row.done is not None:
+                tokens = self.tapes[seq].offset  # the caches gave back all they had
+            kept = self._kept(entry, tokens, min(done, tokens))
+            self.tapes[seq].cut(tokens, f"{where}: rows[{i}].asked", kept.get("", 0))
+            cuts[seq] = tokens, kept
+        tokens, kept = next(iter(cuts.values()))
+        if all(cut == (tokens, kept) for cut in cuts.values()):
+            yield Cut(entry.step, entry.kind, tuple(cuts), tokens, kept)
         else:
-            for seq, tokens in asked.items():
-                yield Cut(entry.step, entry.kind, (seq,), tokens or 0)
+            for seq, (tokens, kept) in cuts.items():
+                yield Cut(entry.step, entry.kind, (seq,), tokens, kept)
+
+    def _kept(self, entry: Entry, tokens: int, done: int) -> dict[str, int]:
+        """By family, what the recorded caches did not give back of `tokens`; "" where all kept the same."""
+        if done < tokens:
+            return {"": tokens - done}
+        told = [(c.family, c.done) for c in entry.attention or [] if c.done is not None]
+        return {f: tokens - max(n, 0) for f, n in told if f in self.families and f is not None and n < tokens}
 
     def _evictions(self, entry: Entry, rows: list[Row], where: str) -> Iterator[Op]:
         cap = self.scheduler.max_kv

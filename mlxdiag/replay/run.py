@@ -153,7 +153,7 @@ class Runner:
         try:
             if isinstance(op, Cut):
                 for group in self._groups(op.seqs):
-                    batching.trim(group.caches, op.tokens)
+                    self._cut(op, group.caches)
             elif isinstance(op, Evict):
                 for group in self._groups(op.seqs):
                     batching.evict(group.caches, op.cap, op.sinks)
@@ -167,6 +167,18 @@ class Runner:
             self.stopped = f"step {op.step}: {op.__class__.__name__.lower()}: {error}"
             return error
         return None
+
+    def _cut(self, op: Cut, caches: list[Any]) -> None:
+        """As the library does it, all layers or none; or as the trace says that some layers did not."""
+        if not op.kept:
+            batching.trim(caches, op.tokens)
+            return
+        for cache in caches:
+            layers = self.instance.layer_of(caches, cache)
+            spec = self.instance.geometry.layer(layers[0]) if layers else None
+            kept = op.kept.get(spec.family if spec is not None else "", op.kept.get("", 0))
+            if kept < op.tokens and cache.is_trimmable():
+                cache.trim(op.tokens - kept)
 
     def _groups(self, seqs: tuple[str, ...]) -> list[Group]:
         """The groups of these sequences, each once; rows that are cut alone leave their batch first."""

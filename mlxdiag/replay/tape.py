@@ -62,8 +62,8 @@ class Tape:
         own = min(restored, matched)
         self.feed(list(range(own)) + [code(p, FOREIGN) for p in range(own, restored)])
 
-    def cut(self, tokens: int, where: str) -> None:
-        """Take `tokens` off the end.
+    def cut(self, tokens: int, where: str, kept: int = 0) -> None:
+        """Take `tokens` off the end, of which `kept` stay in the caches and belong to nothing any more.
 
         Raises:
             UnreadableError: more than the sequence holds.
@@ -76,6 +76,7 @@ class Tape:
             if any(c != PAD for c in self.held[-tokens:]):
                 self.generation += 1
             del self.held[-tokens:]
+            self.held += [PAD] * kept
 
     def finalize(self) -> None:
         """Padding on the right is rolled to the front of the row and leaves its positions."""

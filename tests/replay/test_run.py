@@ -236,3 +236,45 @@ def test_a_cache_that_cannot_be_quantised_ends_the_run_in_the_librarys_words():
     assert ran.outcome.crash_step == 2
     assert "Quantization NYI" in ran.outcome.crash
     assert "MD904" in fired(ran)
+
+
+NOT_GIVEN_BACK = {
+    "all layers, the scheduler none the wiser": ({"asked": 3, "done": 1}, [], 2),
+    "all layers, the scheduler follows the cache": ({"asked": 3, "done": 1}, [], 4),
+    "the sliding layers alone": (
+        {"asked": 3, "done": 3},
+        [{"family": "sliding", "asked": 3, "done": 1}, {"family": "full", "asked": 3, "done": 3}],
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_GIVEN_BACK)
+def test_tokens_that_the_trace_says_stayed_behind_stay_behind(name, tmp_path):
+    import json
+
+    from mlxdiag.traces.reader import read
+    from mlxdiag.traces.writer import dump
+
+    row, calls, offset = NOT_GIVEN_BACK[name]
+    cut = {"step": 2, "phase": "rollback", "rows": [{"seq": "a", **row}], "attention": calls}
+    ran = run(
+        f"""{{"step": 1, "rows": [{{"seq": "a", "offset": 0, "tokens": 5}}]}}
+        {json.dumps(cut)}
+        {{"step": 3, "rows": [{{"seq": "a", "offset": {offset}, "tokens": 1}}]}}"""
+    )
+    assert {"MD204", "MD304", "MD402"} <= fired(ran)
+    assert "back 1 of 3 tokens, as the trace says" in (ran.trace.header.planted or "")
+    dump(ran.trace, tmp_path / "again.yaml")
+    prepared = experiment.prepare(read(tmp_path / "again.yaml"), source="again.yaml")
+    again = experiment.run_policies(prepared, experiment.instance_for(prepared), ("strict",))[0]
+    assert fired(again) == fired(ran)
+
+
+def test_a_cut_that_took_all_there_was_leaves_nothing_behind():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5}]}
+        {"step": 2, "phase": "trim", "rows": [{"seq": "a", "asked": 9, "done": 5}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 0, "tokens": 6}]}"""
+    )
+    assert fired(ran) == set()
