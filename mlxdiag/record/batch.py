@@ -11,11 +11,14 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from mlxdiag.models.mlx.probe_tags import uids_of
 from mlxdiag.record.origins import Origin
 from mlxdiag.record.prompt_caches import filled_by, held
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.rows import DecodeFeed, PromptFeed, Sequence
+from mlxdiag.traces.types import Fault
 
 Wrapper = Callable[..., Any]
 TABLE = "_mlxdiag_sequences"
@@ -51,7 +54,11 @@ class Batches:
 
     def insert_segments(self, original: Wrapper) -> Wrapper:
         def insert_segments(generator: Any, segments: Any, *args: Any, **kwargs: Any) -> Any:
-            uids = original(generator, segments, *args, **kwargs)
+            try:
+                uids = original(generator, segments, *args, **kwargs)
+            except Exception as error:
+                self.recorder.guarded(self._declined, kwargs.get("caches"), error)
+                raise
             self.recorder.guarded(self._inserted, generator, len(uids))
             return uids
 
@@ -124,6 +131,18 @@ class Batches:
             sequence.base = known - len(tokens)
             sequence.total = known + sum(len(segment) for segment in segments)
             self.recorder.bind(caches, [sequence.name])
+
+    def _declined(self, caches: Any, error: Exception) -> None:
+        """Nothing was inserted; what a store had handed out for it is told, and why nobody will feed it.
+
+        mlx-lm 0.32.2: where a whole prompt is found in the store, its server inserts no token at all.
+        """
+        fault = Fault(text=f"{type(error).__name__}: {error}", where="insert_segments")
+        for cache in caches or ():
+            origin = self.recorder.origins.take(uids_of(cache))
+            if origin is not None:
+                told = origin.told(held(cache), filled_by(cache))
+                self.recorder.write(msgspec.structs.replace(told, error=fault))
 
     def _adopting(self, model: Any, caches: Any, known: int, holding: int) -> str:
         """The name of the sequence; and the entry for what its caches hold, where they hold something."""

@@ -159,3 +159,26 @@ def test_a_copy_made_by_hand_is_adopted_whole(tmp_path: Path, model: Any) -> Non
     trace = recorded(tmp_path / "t.yaml", program)
     assert (row(trace, "adopt").entry, row(trace, "adopt").restored) == (9, 9)
     assert inspect_trace(trace).findings == []
+
+
+def test_a_whole_hit_that_no_token_is_left_to_feed_is_told_with_the_error(tmp_path: Path, model: Any) -> None:
+    """What the server of mlx-lm 0.32.2 does with a prompt that is in its store to the last token; the error
+    ends its generation thread.
+    """
+    store = caches.LRUPromptCache()
+
+    def program() -> None:
+        filled(model, store)
+        whole = [*store._lru._lrus["assistant"][0][1]]
+        cache, rest = store.fetch_nearest_cache("m", whole)
+        assert rest == []
+        generator = generate.BatchGenerator(model)
+        with pytest.raises(ValueError, match="empty prompt"):
+            generator.insert_segments([[]], caches=[cache], all_tokens=[whole])
+        generator.close()
+
+    trace = recorded(tmp_path / "t.yaml", program)
+    (entry,) = (e for e in trace.entries if e.kind == "adopt")
+    assert entry.error is not None
+    assert "empty prompt" in (entry.error.text or "")
+    assert (row(trace, "adopt").matched, row(trace, "adopt").restored) == (9, 9)
