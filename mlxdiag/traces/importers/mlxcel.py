@@ -14,7 +14,8 @@ from msgspec import structs
 from mlxdiag.traces.importers import shapes
 from mlxdiag.traces.importers.draft import Draft, Step, filled, number
 from mlxdiag.traces.importers.importer import KNOWN, TAKEN, UNKNOWN, Importer
-from mlxdiag.traces.importers.mlxcel_masks import Discard, DiscardedMasks
+from mlxdiag.traces.importers.mlxcel_discard import PROMPT, Discard
+from mlxdiag.traces.importers.mlxcel_masks import DiscardedMasks
 from mlxdiag.traces.importers.records import Record
 from mlxdiag.traces.types import Row
 
@@ -168,8 +169,7 @@ class Mlxcel(Importer):
             kind=kind, seq=seq, m=m, k=k, q=number(fields.get("query_len")), offset=offset, total=total,
             slice=number(fields.get("slice")), text=text, chunk=self.draft.scheduler.get("chunk"),
         )  # fmt: skip
-        prompt = kind in ("prefill", "chunked_prefill_start", "chunked_prefill_continue")
-        step = self._piece(seq, offset) if prompt and offset is not None else None
+        step = self._piece(seq, offset) if kind in PROMPT and offset is not None else None
         self.masks.add(found, step)
         return True
 

@@ -93,6 +93,32 @@ def test_pasted_wrapped_and_coloured_lines_say_the_same(line):
     assert step["attention"] == [SLIDING]
 
 
+def test_a_line_of_keys_that_all_are_held_is_of_the_full_layers_at_least():
+    (step,) = steps_of(FULL)
+    assert [(call["family"], call["fallback"]) for call in step["attention"]] == [("full", "causal")]
+    assert codes(FULL) == [("MD101", "warning")]
+
+
+def test_below_the_window_the_sliding_layers_return_the_same():
+    early = SECOND.replace("2048", "256").replace("2201", "409").replace("671", "416")
+    (step,) = steps_of(early, model=gemma4(512))
+    assert [(call["family"], call["k"]) for call in step["attention"]] == [("full", 416), ("sliding", 416)]
+    assert {severity for _, severity in codes(early, model=gemma4(512))} == {"warning"}
+
+
+def test_two_models_in_one_log_have_two_windows():
+    other = SECOND.replace("671", "1183").replace("seq-6", "seq-7")
+    first, second = steps_of(SECOND + "\n" + other)
+    assert [step["attention"][0]["window"] for step in (first, second)] == [512, 1024]
+    assert set(codes(SECOND + "\n" + other)) == {("MD101", "warning")}
+
+
+def test_keys_that_a_cap_left_are_no_window():
+    capped = SECOND.replace("671", "1184")
+    (step,) = steps_of(capped)
+    assert "family" not in step["attention"][0]
+
+
 def test_a_verify_is_harmless_where_its_span_proves_it():
     (step,) = steps_of(VERIFY)
     assert step["phase"] == "verify"

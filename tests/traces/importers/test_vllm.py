@@ -61,8 +61,8 @@ def test_the_older_form_of_one_object_a_request():
 def test_the_newest_form_of_a_dump():
     text = (
         "> 2026-08-31T17:43:37.867962742Z stdout F (EngineCore pid=659) ERROR 08-31 17:43:37 "
-        "[dump_input.py:79] Dumping scheduler output for model execution: SchedulerOutput(scheduled_new_reqs=[], "
-        "scheduled_cached_reqs=CachedRequestData(req_ids=['chatcmpl-a1-b2'],resumed_req_ids=set(),"
+        "[dump_input.py:79] Dumping scheduler output for model execution: SchedulerOutput("
+        "scheduled_new_reqs=[], scheduled_cached_reqs=CachedRequestData(req_ids=['chatcmpl-a1-b2'],"
         "new_token_ids_lens=[],all_token_ids_lens={},new_block_ids=[None],num_computed_tokens=[29622],"
         "num_output_tokens=[2]), num_scheduled_tokens={chatcmpl-a1-b2: 1}, total_num_scheduled_tokens=1, "
         "scheduled_spec_decode_tokens={}, finished_req_ids=[])"
