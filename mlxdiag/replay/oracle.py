@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import tape
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan
-from mlxdiag.replay.parity import Floats
+from mlxdiag.replay.parity import Floats, spread
 from mlxdiag.replay.prompts import Prompt
 
 MAX_PASSES = 32
@@ -29,18 +29,21 @@ class Oracle:
         self.prompts = prompts
         self.live = live_keys(plan)
         self.final = histories(plan)
-        self._passes: dict[str, list[tuple[list[int], Floats]]] = {}
+        self._passes: dict[str, list[tuple[list[int], Floats, float]]] = {}
         self.refused = 0
         """Forwards whose history is not compared because MAX_PASSES was reached."""
         self.quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
         for seq, history in fed_histories(plan):
             self._prepare(seq, history)
 
-    def logits(self, seq: str, history: list[int]) -> Floats | None:
-        """Reference logits `[n, V]` of the tokens of `history`; None where MAX_PASSES was reached."""
-        for known, logits in self._passes.get(seq, []):
+    def logits(self, seq: str, history: list[int]) -> tuple[Floats, float] | None:
+        """Reference logits `[n, V]` of the tokens of `history`, and the spread of their whole pass.
+
+        None where MAX_PASSES was reached.
+        """
+        for known, logits, unit in self._passes.get(seq, []):
             if known[: len(history)] == history:
-                return logits[: len(history)]
+                return logits[: len(history)], unit
         return None
 
     def left_out(self) -> Iterator[str]:
@@ -59,7 +62,9 @@ class Oracle:
             return
         final = self.final.get(seq, [])
         full = final if final[: len(history)] == history else history
-        passes.append((full, self._run(seq, full)))
+        logits = self._run(seq, full)
+        # Once a pass: over every step's own prefix it would cost the square of the schedule.
+        passes.append((full, logits, spread(logits)))
 
     def _run(self, seq: str, history: list[int]) -> Floats:
         from mlxdiag.models.mlx.inject import caller_masks

@@ -20,7 +20,7 @@ from mlxdiag.replay import entries, misfit
 from mlxdiag.replay.consumer import Consumer
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan, Regroup
 from mlxdiag.replay.oracle import Oracle, replay_tape
-from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Floats, compare, spread
+from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Floats, compare
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.stage import Group, Stage
 from mlxdiag.replay.tape import Tape
@@ -134,10 +134,11 @@ class Runner:
         if self.oracle is not None and feed.tokens and op.assumed is None and feed.seq not in self.quantised:
             held = self.tapes.get(feed.seq, Tape(feed.seq))
             history = held.own + [c for c in feed.codes if c >= 0]
-            reference = self.oracle.logits(feed.seq, history)
-            if reference is not None:
+            found = self.oracle.logits(feed.seq, history)
+            if found is not None:
+                reference, unit = found
                 positions = list(range(len(history) - feed.tokens, len(history)))
-                tolerance = RELATIVE_TOLERANCE * spread(reference)
+                tolerance = RELATIVE_TOLERANCE * unit
                 parity = compare(own, reference, positions, tolerance).record(REFERENCE)
         return Output(
             row=sampled if sampled is not None else (at if op.phase == "decode" else None),
