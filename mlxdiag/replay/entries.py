@@ -123,7 +123,7 @@ def _visible(event: AttentionEvent, op: Forward, runner: Runner) -> dict[str, An
         key_seq[row, stale] = PADDING
     q = seen.query_pos.shape[1]
     dropped = (event.live_start or 0) if spec.attention == "full" else 0
-    sinks = (runner.plan.scheduler.keep or 0) if dropped else 0
+    sinks = runner.sinks if dropped else 0
     return visibility.observe(
         seen.mask,
         key_seq,

@@ -70,12 +70,12 @@ class Oracle:
         from mlxdiag.models.mlx.inject import caller_masks
 
         ids = self.prompts[seq].of(history)[None]
-        limits = self.live.get(seq)
+        limits = self.live.get(seq, {})
         caches = self.instance.new_cache()
         if not limits:
             single: Floats = _numpy(self.instance.forward(ids, caches))[0]
             return single
-        mask = _live_mask(len(history), limits)
+        mask = _live_mask(history, limits)
         with caller_masks(self.instance.module, _for_full_layers(self.instance, caches, mask)):
             capped: Floats = _numpy(self.instance.forward(ids, caches))[0]
             return capped
@@ -116,9 +116,9 @@ def replay_tape(op: Op, tapes: dict[str, tape.Tape]) -> None:
             tapes[seq].finalize()
 
 
-def live_keys(plan: Plan) -> dict[str, list[tuple[int, int, int, int]]]:
-    """Under a key cap: per sequence and forward, (first query, end, keys dropped, sinks)."""
-    limits: dict[str, list[tuple[int, int, int, int]]] = {}
+def live_keys(plan: Plan) -> dict[str, dict[int, tuple[int, int]]]:
+    """Under a key cap: by sequence and token code, (keys dropped, sinks) when that token was fed."""
+    limits: dict[str, dict[int, tuple[int, int]]] = {}
     start: dict[str, int] = {}
     sinks: dict[str, int] = {}
     tapes: dict[str, tape.Tape] = {}
@@ -127,8 +127,8 @@ def live_keys(plan: Plan) -> dict[str, list[tuple[int, int, int, int]]]:
         if isinstance(op, Forward):
             for feed in op.feeds:
                 if start.get(feed.seq):
-                    span = (feed.start, feed.start + feed.tokens, start[feed.seq], sinks[feed.seq])
-                    limits.setdefault(feed.seq, []).append(span)
+                    gone = start[feed.seq], sinks[feed.seq]
+                    limits.setdefault(feed.seq, {}).update((c, gone) for c in feed.codes if c != tape.PAD)
         elif isinstance(op, Evict):
             for seq in op.seqs:
                 excess = tapes[seq].offset - start.get(seq, 0) - op.cap
@@ -138,11 +138,12 @@ def live_keys(plan: Plan) -> dict[str, list[tuple[int, int, int, int]]]:
     return limits
 
 
-def _live_mask(n: int, limits: list[tuple[int, int, int, int]]) -> NDArray[np.bool_]:
+def _live_mask(history: list[int], limits: dict[int, tuple[int, int]]) -> NDArray[np.bool_]:
     """`[n, n]`: causal, without the keys that were gone when each query ran."""
-    mask: NDArray[np.bool_] = np.tri(n, dtype=bool)
-    for first, last, start, sinks in limits:
-        mask[first:last, sinks : start + sinks] = False
+    mask: NDArray[np.bool_] = np.tri(len(history), dtype=bool)
+    for query, fed in enumerate(history):
+        start, sinks = limits.get(fed, (0, 0))
+        mask[query, sinks : start + sinks] = False
     return mask
 
 

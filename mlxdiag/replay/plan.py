@@ -116,6 +116,10 @@ class _Planner:
         """Sequences with right padding that a finalize entry has still to roll away."""
 
     def ops(self) -> Iterator[Op]:
+        for name in ("chunk", "max_kv", "keep"):
+            value = getattr(self.scheduler, name)
+            if value is not None and value < 0:
+                raise UnreadableError(f"scheduler.{name}: {value} tokens cannot be")
         finalizing = any(e.kind == "finalize" for e in self.trace.entries)
         for number, entry in enumerate(self.trace.entries):
             where = place(entry.step, number)

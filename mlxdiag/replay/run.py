@@ -51,6 +51,9 @@ class Runner:
         self.level = level
         self.tapes: dict[str, Tape] = {}
         self.numbers = {seq: i for i, seq in enumerate(sorted(plan.lengths))}
+        evictions = (op for op in plan.ops if isinstance(op, Evict))
+        self.sinks = max((min(op.sinks, op.cap - 1) for op in evictions), default=0)
+        """Keys that an eviction really leaves in front: fewer than its cap."""
         self.stage = Stage(self._fresh)
         self.consumer = Consumer(policy, instance.geometry)
         self.events: list[StepEvent | CacheEvent] = []

@@ -219,6 +219,12 @@ def test_an_impossible_schedule_names_file_step_and_field(steps, says):
         lay(steps)
 
 
+@pytest.mark.parametrize("name", ["chunk", "max_kv", "keep"])
+def test_a_scheduler_of_less_than_nothing_is_refused(name):
+    with pytest.raises(UnreadableError, match=rf"scheduler\.{name}: -1 tokens cannot be"):
+        lay('{"step": 1, "rows": [{"seq": "a", "offset": 9, "tokens": 1}]}', f"scheduler: {{{name}: -1}}\n")
+
+
 HUGE = 10**19
 
 

@@ -278,3 +278,27 @@ def test_a_cut_that_took_all_there_was_leaves_nothing_behind():
         {"step": 3, "rows": [{"seq": "a", "offset": 0, "tokens": 6}]}"""
     )
     assert fired(ran) == set()
+
+
+UNDER_A_CAP = {
+    "more sinks than the cap holds": (
+        "scheduler: {max_kv: 3, keep: 9}\n",
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 4, "tokens": 4}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 8, "tokens": 1}]}""",
+    ),
+    "tokens taken back and fed anew, when other keys were gone": (
+        "scheduler: {max_kv: 6}\n",
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 4, "tokens": 4}]}
+        {"step": 3, "phase": "trim", "rows": [{"seq": "a", "asked": 2, "done": 2}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 6, "tokens": 1}]}
+        {"step": 5, "rows": [{"seq": "a", "offset": 7, "tokens": 1}]}""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDER_A_CAP)
+def test_the_single_pass_holds_each_token_to_the_keys_that_were_left_when_it_was_fed(name):
+    header, steps = UNDER_A_CAP[name]
+    assert fired(run(steps, "llama", header)) == set()
