@@ -12,7 +12,7 @@ from mlxdiag.cli.deliver import deliver
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import settle
 from mlxdiag.cli.streams import complain, put
-from mlxdiag.errors import CLEAN, UnjudgedError, UnreadableError, UsageError
+from mlxdiag.errors import CLEAN, MlxdiagError, UnjudgedError, UnreadableError, UsageError
 from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
@@ -107,7 +107,13 @@ def main(
 
         dump(ran[0].trace, output, force=force)
         complain(f"{output}: the replayed trace ({chosen[0]})")
-    return deliver([report], settings, [broken] if broken else [])
+    unjudged: list[MlxdiagError] = [broken] if broken else []
+    if ran[0].outcome.crash is not None and not report.findings:
+        stopped = ran[0].outcome
+        unjudged.append(
+            UnjudgedError(f"{trace}: the run ends at step {stopped.crash_step}, and no rule knows why")
+        )
+    return deliver([report], settings, unjudged)
 
 
 def show_plan(prepared: Prepared, policies: tuple[str, ...], format: str) -> int:

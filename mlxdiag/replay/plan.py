@@ -8,6 +8,7 @@ import msgspec
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import caches, callers, memory
+from mlxdiag.replay.misfit import POLICIES
 from mlxdiag.replay.ops import Adopt, CallerMask, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
 from mlxdiag.replay.tape import LONGEST, Tape
 from mlxdiag.traces.checks import place
@@ -120,6 +121,9 @@ class _Planner:
             value = getattr(self.scheduler, name)
             if value is not None and value < 0:
                 raise UnreadableError(f"scheduler.{name}: {value} tokens cannot be")
+        policy = self.scheduler.misfit
+        if policy is not None and policy not in POLICIES:
+            raise UnreadableError(f"scheduler.misfit: {policy!r} is unknown; known: {', '.join(POLICIES)}")
         finalizing = any(e.kind == "finalize" for e in self.trace.entries)
         for number, entry in enumerate(self.trace.entries):
             where = place(entry.step, number)
@@ -298,12 +302,14 @@ class _Planner:
         if matched > entry_length:
             raise UnreadableError(f"{where}.matched: {matched} of an entry of {entry_length} tokens")
         _bounded(entry_length, where)
-        restored = (
-            row.restored if row.restored is not None else min(matched, entry_length - (row.trimmed or 0))
-        )
-        trimmed = row.trimmed if row.trimmed is not None else entry_length - restored
-        if trimmed > entry_length:
-            raise UnreadableError(f"{where}.trimmed: {trimmed} of an entry of {entry_length} tokens")
+        left = matched if row.trimmed is None else entry_length - row.trimmed
+        restored = row.restored if row.restored is not None else left
+        if row.trimmed is not None and not 0 <= row.trimmed <= entry_length:
+            raise UnreadableError(f"{where}.trimmed: {row.trimmed} of an entry of {entry_length} tokens")
+        if restored > entry_length:
+            raise UnreadableError(f"{where}.restored: {restored} of an entry of {entry_length} tokens")
+        # What the cache really held decides, whatever a faulty program says that it cut off.
+        trimmed = entry_length - restored
         tape = self.tapes[seq] = Tape(seq)
         tape.adopt(entry_length - trimmed, matched)
         return Adopt(entry.step, seq, matched, entry_length, trimmed)

@@ -195,6 +195,14 @@ def test_the_recorded_fallback_is_the_default_policy():
             r"step 1: rows\[0\]\.matched: 9 of an entry of 4 tokens",
         ),
         (
+            """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 3, "entry": 4, "restored": 9}]}""",
+            r"step 1: rows\[0\]\.restored: 9 of an entry of 4 tokens",
+        ),
+        (
+            """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 3, "entry": 4, "trimmed": -2}]}""",
+            r"step 1: rows\[0\]\.trimmed: -2 of an entry of 4 tokens",
+        ),
+        (
             """{"step": 1, "rows": [{"seq": "a", "tokens": 4}, {"seq": "a", "tokens": 4}]}""",
             r"step 1: rows\[1\]\.seq: a stands twice in one batch",
         ),
@@ -223,6 +231,19 @@ def test_an_impossible_schedule_names_file_step_and_field(steps, says):
 def test_a_scheduler_of_less_than_nothing_is_refused(name):
     with pytest.raises(UnreadableError, match=rf"scheduler\.{name}: -1 tokens cannot be"):
         lay('{"step": 1, "rows": [{"seq": "a", "offset": 9, "tokens": 1}]}', f"scheduler: {{{name}: -1}}\n")
+
+
+def test_a_recorded_policy_that_nobody_knows_is_refused():
+    with pytest.raises(UnreadableError, match=r"scheduler\.misfit: 'shrug' is unknown; known: strict"):
+        lay('{"step": 1, "rows": [{"seq": "a", "tokens": 1}]}', "scheduler: {misfit: shrug}\n")
+
+
+def test_what_a_cache_held_after_an_adoption_decides_over_what_was_said_to_be_cut():
+    laid = lay(
+        """{"step": 1, "phase": "adopt", "rows": [{"seq": "a", "matched": 5, "entry": 5, "trimmed": 0, "restored": 4}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 4, "tokens": 1}]}"""
+    )
+    assert laid.ops[0] == Adopt(1, "a", 5, 5, 1)
 
 
 HUGE = 10**19
