@@ -57,6 +57,8 @@ class Summary(msgspec.Struct, kw_only=True):
     other: int = 0
     """Entries without an attention call that held something else to judge: emitted tokens, outputs, errors,
     the counts of cache events."""
+    hidden: int = 0
+    """Headlines that `--select` or `--ignore` kept back."""
     errors: int = 0
     warnings: int = 0
     infos: int = 0
@@ -70,6 +72,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Key for scripts, as `policies`; stable."""
     title: str
+    lead: bool = False
+    """Shown before the findings."""
     lines: list[str] = []
     """Sentences, shown before the table."""
     header: list[str] = []

@@ -9,7 +9,7 @@ from msgspec import UNSET, structs
 from mlxdiag.errors import UsageError
 from mlxdiag.inspect.call import Call, build
 from mlxdiag.inspect.degenerate import settle
-from mlxdiag.inspect.findings import Finding, Report, Summary
+from mlxdiag.inspect.findings import Finding, Report, Summary, codes
 from mlxdiag.inspect.headline import Explains, fold
 from mlxdiag.inspect.healthy import Healthy
 from mlxdiag.inspect.ledger import Ledger
@@ -44,12 +44,15 @@ class Inspector:
         source: str | None = None,
         quick: bool = True,
     ) -> None:
-        """Judge by the rules whose codes begin with a prefix in `select` (empty: all), none in `ignore`.
+        """Show the headlines that `select` and `ignore` leave; every rule is asked all the same.
 
-        `source` is the file's name, for the commands in hints. `quick=False` asks the rules about every call,
-        healthy or not; the findings are the same.
+        A headline is selected by its own code or by one of its causes (empty: all are), and ignored by its
+        own code alone: silencing a fault does not turn its causes into headlines. `source` is the file's name,
+        for the commands in hints. `quick=False` asks the rules about every call, healthy or not; the findings
+        are the same.
         """
-        rules = chosen(select, ignore)
+        chosen(select, ignore)
+        self._select, self._ignore = tuple(select), tuple(ignore)
         self.run = Run(header)
         self._healthy = Healthy(self.run)
         self._tracks = Tracks(self.run.sequences)
@@ -60,8 +63,8 @@ class Inspector:
         """Entries in steady decode, calls found healthy, and all other entries."""
         self._summary = Summary()
         self._ledger = Ledger(source)
-        self._explains: Explains = {rule.code: frozenset(rule.absorbs) for rule in rules if rule.absorbs}
-        objects = [rule() for rule in rules]
+        self._explains: Explains = {rule.code: frozenset(rule.absorbs) for rule in RULES if rule.absorbs}
+        objects = [rule() for rule in RULES]
         self._on_call = [rule for rule in objects if type(rule).on_call is not Rule.on_call]
         self._on_entry = [rule for rule in objects if type(rule).on_entry is not Rule.on_entry]
         self._on_sequences = [rule for rule in self._on_entry if type(rule) in OF_SEQUENCES]
@@ -114,7 +117,9 @@ class Inspector:
         summary.steps += self._steady
         summary.calls += self._passed
         summary.judged += self._passed
-        findings = settle(self._ledger.findings(), summary.judged)
+        found = settle(self._ledger.findings(), summary.judged)
+        findings = [finding for finding in found if self._wanted(finding)]
+        summary.hidden = len(found) - len(findings)
         summary.errors = sum(1 for one in findings if one.severity == "error")
         summary.warnings = sum(1 for one in findings if one.severity == "warning")
         summary.infos = len(findings) - summary.errors - summary.warnings
@@ -136,7 +141,11 @@ class Inspector:
         found = fold(of_calls + of_entry, self._explains)
         if entry.step is None:
             found = [_placed(finding, self._steady + self._others) for finding in found]
-        return self._ledger.add_all(found)
+        return [finding for finding in self._ledger.add_all(found) if self._wanted(finding)]
+
+    def _wanted(self, finding: Finding) -> bool:
+        selected = not self._select or any(code.startswith(self._select) for code in codes([finding]))
+        return selected and not (self._ignore and finding.code.startswith(self._ignore))
 
     def _of_call(self, call: Call) -> list[Finding]:
         found = [finding for rule in self._on_call for finding in rule.on_call(call, self.run)]
@@ -159,16 +168,19 @@ def chosen(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[type
     """The rules that remain after `--select` and `--ignore`.
 
     Raises:
-        UsageError: a prefix begins no rule's code.
+        UsageError: a prefix begins no rule's code, or nothing remains.
     """
     for prefix in (*select, *ignore):
         if not prefix or not any(rule.code.startswith(prefix) for rule in RULES):
             raise UsageError(f"no rule's code begins with {prefix!r}; `mlxdiag rule` lists them")
-    return tuple(
+    left = tuple(
         rule
         for rule in RULES
         if (not select or rule.code.startswith(tuple(select))) and not rule.code.startswith(tuple(ignore))
     )
+    if not left:
+        raise UsageError(f"--select {','.join(select)} and --ignore {','.join(ignore)} leave no rule")
+    return left
 
 
 def judgeable(call: Call) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from msgspec import structs
@@ -23,6 +24,8 @@ class Ledger:
 
     def __init__(self, source: str | None) -> None:
         self.source = source
+        named = source if source and not source.startswith("<") else "trace.yaml"
+        self._path = shlex.quote(named)
         self._first: dict[Key, Finding] = {}
         self._again: dict[Key, tuple[int, int | None]] = {}
         self._places: dict[Key, list[tuple[frozenset[str], Key]]] = {}
@@ -47,7 +50,7 @@ class Ledger:
         self._distinct[finding.code] = self._distinct.get(finding.code, 0) + 1
         key = (*place, causes)
         self._places.setdefault(place, []).append((causes, key))
-        hint = finding.hint.replace("{code}", finding.code).replace("{trace}", self.source or "trace.yaml")
+        hint = finding.hint.replace("{code}", finding.code).replace("{trace}", self._path)
         told = structs.replace(finding, hint=hint)
         self._first[key] = told
         self._again[key] = (finding.count, finding.step)

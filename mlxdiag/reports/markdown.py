@@ -17,6 +17,9 @@ def render(reports: Sequence[Report], view: View) -> str:
 
 def _report(report: Report) -> Iterator[str]:
     yield f"## {safe(report.source or 'trace')}: {safe(words.verdict(report))}"
+    for section in report.sections:
+        if section.lead:
+            yield from _section(section)
     if report.findings:
         yield ""
         rows = [[f.severity, f"{f.code} {f.name}", words.place(f), f.message] for f in report.findings]
@@ -24,7 +27,8 @@ def _report(report: Report) -> Iterator[str]:
     for finding in report.findings:
         yield from _details(finding)
     for section in report.sections:
-        yield from _section(section)
+        if not section.lead:
+            yield from _section(section)
     yield ""
     yield safe(words.coverage(report.summary)) + "."
     for note in report.summary.notes:

@@ -50,12 +50,17 @@ def closing_lines(report: Report, view: View) -> Iterator[str]:
 
 def _report(report: Report, view: View) -> Iterator[str]:
     yield _paint("title", log_line(f"{printable(report.source or 'trace')}: {words.verdict(report)}"), view)
+    for section in report.sections:
+        if section.lead:
+            yield ""
+            yield from _section(section, view)
     for finding in report.findings:
         yield ""
         yield from finding_lines(finding, view)
     for section in report.sections:
-        yield ""
-        yield from _section(section, view)
+        if not section.lead:
+            yield ""
+            yield from _section(section, view)
     yield ""
     yield from closing_lines(report, view)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -77,7 +77,9 @@ def verdict(report: Report) -> str:
     """One sentence; never "clean" for what was not seen."""
     summary = report.summary
     if report.findings:
-        return tally(summary)
+        return tally(summary) + (f" ({summary.hidden} hidden)" if summary.hidden else "")
+    if summary.hidden:
+        return f"nothing to show: {count(summary.hidden, 'finding')} hidden by --select or --ignore"
     if nothing_judged(summary):
         return "nothing could be judged, which is not the same as clean"
     if not summary.judged:
@@ -90,7 +92,17 @@ def verdict(report: Report) -> str:
 
 def evidence(finding: Finding) -> list[str]:
     """`q=160`, `mask=[160, 160]`, long values cut short with their length."""
-    return [f"{key}={shorten(value)}" for key, value in finding.evidence.items()]
+    return list(_pairs(finding.evidence))
+
+
+def _pairs(numbers: Mapping[str, Any]) -> Iterator[str]:
+    """Those of a layer family, where several are told together, after its name."""
+    for key, value in numbers.items():
+        if isinstance(value, Mapping):
+            yield f"{key}:"
+            yield from _pairs(value)
+        else:
+            yield f"{key}={shorten(value)}"
 
 
 def shorten(value: Any) -> str:

@@ -51,8 +51,20 @@ steps:
 def test_select_and_ignore_take_prefixes():
     trace = parse(SHORT)
     assert codes(inspect_trace(trace, select=["MD1"]).findings) == {"MD101", "MD105"}
-    assert codes(inspect_trace(trace, select=["MD105"]).findings) == {"MD105"}
+    (selected_by_its_cause,) = inspect_trace(trace, select=["MD105"]).findings
+    assert selected_by_its_cause.code == "MD101"
     assert codes(inspect_trace(trace, ignore=["MD1"]).findings) == set()
+
+
+def test_an_ignored_fault_does_not_come_back_as_its_cause_and_is_counted_as_hidden():
+    report = inspect_trace(parse(SHORT), ignore=["MD101"])
+    assert report.findings == []
+    assert report.summary.hidden == 1
+
+
+def test_leaving_no_rule_is_a_usage_error():
+    with pytest.raises(UsageError, match="leave no rule"):
+        Inspector(Header(), select=["MD1"], ignore=["MD1"])
 
 
 @pytest.mark.parametrize("prefix", ["MD8", "MD1011", "", "md1"])

@@ -34,7 +34,8 @@ class _Differs(Rule):
             most = "" if parity.max_abs is None else f" by up to {parity.max_abs:.3g}"
             margin = "" if parity.margin is None else f"; top-2 margin there {parity.margin:.3g}"
             yield self.found(
-                f"the logits differ from {self.other}{most}, first at position {parity.first}{margin}",
+                f"the logits of this step differ from {self.other}{most}, "
+                f"first at position {parity.first}{margin}",
                 severity=self.severity_of(parity),
                 step=entry.step,
                 seq=rows[index].seq if index < len(rows) else None,
