@@ -17,6 +17,7 @@ from mlxdiag.cli.streams import complain
 from mlxdiag.errors import CLEAN, UnreadableError
 
 if TYPE_CHECKING:
+    from mlxdiag.models.adapter import Geometry
     from mlxdiag.traces.importers.registry import Imported
     from mlxdiag.traces.types import Entry
 
@@ -71,11 +72,35 @@ def model_of(path: Path) -> Entry:
     Raises:
         UnreadableError: no such file, no JSON object, or a config that contradicts itself.
     """
+    from msgspec import structs
+
     from mlxdiag.models.mlx import geometry
 
     path = path / "config.json" if path.is_dir() else path
     known = geometry.from_config(_json(path))
-    return known.model_entry(known.architecture)
+    entry = known.model_entry(known.architecture)
+    return structs.replace(entry, config={**(entry.config or {}), **_silent(known)})
+
+
+def _silent(known: Geometry) -> dict[str, Any]:
+    """What the config leaves to its family's habit, spelled out: a replay would else take it from another
+    size of the family."""
+    from mlxdiag.models import catalogue
+
+    if known.architecture not in catalogue.CATALOGUE:
+        return {}
+    sample = catalogue.config(known.architecture)
+    sample = sample.get("text_config", sample)
+    kinds = [_LAYER_TYPES.get(layer.attention) for layer in known.layers]
+    said: dict[str, Any] = {"num_hidden_layers": known.depth}
+    if "layer_types" in sample and None not in kinds and len(kinds) == known.depth:
+        said["layer_types"] = kinds
+    if "num_kv_shared_layers" in sample:
+        said["num_kv_shared_layers"] = sum(layer.shares is not None for layer in known.layers)
+    return said
+
+
+_LAYER_TYPES = {"full": "full_attention", "sliding": "sliding_attention", "chunked": "chunked_attention"}
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -70,6 +70,15 @@ def test_a_config_names_the_model(log, capsys):
     assert '"count": 10' in out
 
 
+@pytest.mark.parametrize("depth", [6, 60])
+def test_a_config_of_another_size_than_the_familys_best_known_replays(log, capsys, tmp_path, depth):
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": depth}))
+    call(capsys, "import", log, "--config", "config.json", "-o", "trace.yaml")
+    assert call(capsys, "inspect", "trace.yaml").code == 0
+    plan = call(capsys, "replay", "trace.yaml", "--plan")
+    assert plan.code == 0, plan.err
+
+
 def test_a_folder_with_a_config_is_taken_for_it(log, capsys, tmp_path):
     assert '"count": 10' in call(capsys, "import", log, "--config", str(tmp_path)).out
 

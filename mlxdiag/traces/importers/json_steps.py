@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlxdiag.traces.importers import packed
 from mlxdiag.traces.importers.draft import Draft, number
 from mlxdiag.traces.importers.importer import KNOWN, TAKEN, UNKNOWN, Importer
 from mlxdiag.traces.importers.records import Record
 from mlxdiag.traces.types import Row
-
-_MOST_ROWS = 4096
 
 
 class JsonSteps(Importer):
@@ -45,26 +44,18 @@ class JsonSteps(Importer):
         scheduled = payload.get("num_scheduled_tokens")
         counts = scheduled if isinstance(scheduled, dict) else {}
         rows = []
-        for name, told in list(counts.items())[:_MOST_ROWS]:
+        for name, told in list(counts.items())[: packed.MOST_ROWS]:
             tokens = number(told) if isinstance(told, int) else None
             if tokens is not None and tokens >= 0:
                 rows.append(self._row(name, tokens))
         self._forget(payload)
-        if not rows:
-            return KNOWN
-        phases = {row.phase for row in rows}
-        self.draft.step(next(iter(phases)) if len(phases) == 1 else "chunk").rows = rows
-        return TAKEN
+        return TAKEN if packed.write(self.draft, rows) else KNOWN
 
     def _row(self, name: str, tokens: int) -> Row:
         offset, total = self.fed.get(name), self.totals.get(name)
         if offset is not None:
             self.fed[name] = offset + tokens
-        if offset == 0:
-            phase = "prefill"
-        else:
-            inside = offset is not None and total is not None and offset < total
-            phase = "chunk" if tokens > 1 or inside else "decode"
+        phase = packed.phase_of(tokens, offset, total)
         seq = self.draft.seq(name)
         return Row(seq=seq, phase=phase, offset=offset, tokens=tokens, scheduled=tokens, total=total)
 

@@ -10,6 +10,7 @@ import re
 
 from msgspec import structs
 
+from mlxdiag.traces.importers import packed
 from mlxdiag.traces.importers.draft import Draft, Step, number
 from mlxdiag.traces.importers.importer import KNOWN, TAKEN, UNKNOWN, Importer
 from mlxdiag.traces.importers.records import Record
@@ -35,7 +36,6 @@ _IDS = re.compile(r"\btoken_ids=[\[(]([-\d, ]{0,2000000})[\])]")
 _LOGPROB = re.compile(r"cumulative_logprob=(nan|-?inf|None|-?\d{1,12}(?:\.\d{1,20})?(?:e-?\d{1,3})?)")
 _FINISH = re.compile(r"finish_reason='?(\w{1,30})'?")
 _REQUEST = re.compile(r"RequestOutput\(request_id='?([^\s,'()]{1,200})'?")
-_MOST_ROWS = 4096
 
 
 class Vllm(Importer):
@@ -62,29 +62,17 @@ class Vllm(Importer):
         scheduled = _SCHEDULED.search(text)
         if scheduled is None:
             return False
-        counts = {name: int(count) for name, count in _COUNT.findall(scheduled[1])[:_MOST_ROWS]}
+        counts = {name: int(count) for name, count in _COUNT.findall(scheduled[1])[: packed.MOST_ROWS]}
         offsets = self._offsets(text)
-        names = [*counts, *(name for name in offsets if name not in counts)][:_MOST_ROWS]
+        names = [*counts, *(name for name in offsets if name not in counts)][: packed.MOST_ROWS]
         drafts = _DRAFTS.search(text)
         drafted = {name: len(ids.split(",")) for name, ids in _DRAFT.findall(drafts[1])} if drafts else {}
         rows = [self._row(name, counts.get(name, 0), offsets.get(name), drafted.get(name)) for name in names]
-        if not rows:
-            return False
-        phases = {row.phase for row in rows}
-        step = self.draft.step(phases.pop() if len(phases) == 1 else "chunk")
-        step.rows = rows if step.phase == "chunk" and len({row.phase for row in rows}) > 1 else _same(rows)
-        step.infer("rows.phase", "a first piece starts at 0, a single token after the prompt is a decode")
-        return True
+        return packed.write(self.draft, rows)
 
     def _row(self, name: str, tokens: int, offset: int | None, drafted: int | None) -> Row:
         total = self.prompts.get(name)
-        if drafted:
-            phase = "verify"
-        elif offset == 0:
-            phase = "prefill"
-        else:
-            inside = offset is not None and total is not None and offset < total
-            phase = "chunk" if tokens > 1 or inside else "decode"
+        phase = "verify" if drafted else packed.phase_of(tokens, offset, total)
         return Row(
             seq=self.draft.seq(name),
             phase=phase,
@@ -138,8 +126,3 @@ class Vllm(Importer):
 def _mark_nan(step: Step) -> None:
     step.rows = [structs.replace(step.rows[0], logprob="nan")]
     step.infer("rows.logprob", "the answer's sum is NaN, so at least one of its tokens is")
-
-
-def _same(rows: list[Row]) -> list[Row]:
-    """Rows of one phase, which the entry then tells."""
-    return [structs.replace(row, phase=None) for row in rows]

@@ -33,14 +33,17 @@ SCHEDULE = [
 
 
 def told(text):
-    return [[(row["phase"], row["offset"], row["tokens"]) for row in step["rows"]] for step in steps_of(text)]
+    steps = steps_of(text)
+    return [[(step["phase"], row["offset"], row["tokens"]) for row in step["rows"]] for step in steps]
 
 
 EXPECTED = [
     [("prefill", 0, 512)],
-    [("chunk", 512, 88), ("chunk", 64, 16)],
+    [("chunk", 512, 88)],
+    [("chunk", 64, 16)],
     [("decode", 600, 1), ("decode", 80, 1)],
 ]
+"""Rows of several tokens stand alone: side by side they would be padded to one another."""
 
 
 @pytest.mark.parametrize(
@@ -81,9 +84,9 @@ def test_ids_and_names_stay_out():
     assert b'"r1"' not in written
 
 
-def test_a_row_without_tokens_is_an_idle_one():
-    (step,) = steps_of(json.dumps(event({"r1": 0}, new=[("r1", 0, 9)])))
-    assert step["rows"][0]["scheduled"] == 0
+def test_rows_that_were_not_fed_are_left_out():
+    text = json.dumps(event({"r1": 0, "r2": 9}, new=[("r1", 0, 9), ("r2", 0, 9)]))
+    assert told(text) == [[("prefill", 0, 9)]]
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ def dump(scheduled, new=(), cached=None, drafts=""):
 
 
 def rows(text):
-    (step,) = steps_of(text)
-    return step["rows"]
+    """Every row with the phase of its step; rows of several tokens have a step of their own."""
+    return [{**row, "phase": step["phase"]} for step in steps_of(text) for row in step["rows"]]
 
 
 def test_a_request_that_goes_on():
@@ -55,7 +55,7 @@ def test_the_older_form_of_one_object_a_request():
         "resumed_from_preemption=False, new_token_ids=[9], num_computed_tokens=77)], "
         "num_scheduled_tokens={'b': 1}, total_num_scheduled_tokens=1)"
     )
-    assert rows(text) == [{"seq": "req-1", "offset": 77, "tokens": 1, "scheduled": 1}]
+    assert rows(text) == [{"seq": "req-1", "offset": 77, "tokens": 1, "scheduled": 1, "phase": "decode"}]
 
 
 def test_the_newest_form_of_a_dump():
