@@ -152,7 +152,35 @@ class _Planner:
             self.notes.append(f"forwards of model {entry.model} are left out: only {self.model} is replayed")
         return entry.model != self.model
 
+    def _one_by_one(self, entry: Entry, rows: list[Row]) -> list[int]:
+        """Rows that feed something, where they cannot have been one array: the engine packed them."""
+        fed = [i for i, row in enumerate(rows) if row.tokens != 0 or row.padded]
+        padding = any(row.padded or row.left_padding or row.right_padding for row in rows)
+        measured = next((a.q for a in entry.attention or [] if a.q is not None), None)
+        if len(rows) < 2 or padding or entry.mask is not None:
+            return []
+        lengths = [rows[i].tokens or 0 for i in fed]
+        packed = measured == sum(lengths) > max(lengths, default=0)
+        going = any(self.tapes[row.seq].held for row in rows if row.seq in self.tapes)
+        ragged = measured is None and going and (len(set(lengths)) > 1 or len(fed) < len(rows))
+        return fed if packed or ragged else []
+
+    def _packed(self, entry: Entry, where: str, finalizing: bool, fed: list[int]) -> Iterator[Op]:
+        rows, outputs = entry.rows or [], entry.output or []
+        self.notes.append(
+            f"{where}: rows of different lengths without padding are run one by one: mlx-lm packs none"
+        )
+        for i in fed:
+            output = [outputs[i]] if i < len(outputs) else None
+            row = msgspec.structs.replace(rows[i], seq=rows[i].seq or f"row-{i}")
+            alone = msgspec.structs.replace(entry, rows=[row], attention=None, output=output)
+            yield from self._forward(alone, where, finalizing)
+
     def _forward(self, entry: Entry, where: str, finalizing: bool) -> Iterator[Op]:
+        fed = self._one_by_one(entry, entry.rows or [])
+        if fed:
+            yield from self._packed(entry, where, finalizing, fed)
+            return
         rows = entry.rows or [_row_of(entry.attention or [], where)]
         width = _width(entry, rows)
         _bounded(width, where)

@@ -50,6 +50,14 @@ HEALTHY = {
         {"step": 3, "rows": [{"seq": "a", "offset": 9, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}
         {"step": 4, "rows": [{"seq": "c", "offset": 0, "tokens": 6}]}
         {"step": 5, "rows": [{"seq": "a", "offset": 10, "tokens": 1}, {"seq": "b", "offset": 5, "tokens": 1}, {"seq": "c", "offset": 6, "tokens": 1}]}""",
+    "a decode beside another's prompt, packed": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 9, "tokens": 1, "phase": "decode"}, {"seq": "b", "offset": 0, "tokens": 6, "phase": "prefill"}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 10, "tokens": 1}, {"seq": "b", "offset": 6, "tokens": 1}]}""",
+    "a row that is scheduled for nothing": """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 4}, {"seq": "b", "offset": 0, "tokens": 4}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 4, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 0}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 5, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}""",
     "saved to a file and loaded in the middle": """
         {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
         {"step": 2, "phase": "save", "rows": [{"seq": "a"}]}
