@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mlxdiag.cli import options
+from mlxdiag.cli import options, verdict
 from mlxdiag.cli.deliver import deliver
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import settle
@@ -113,6 +113,8 @@ def main(
         unjudged.append(
             UnjudgedError(f"{trace}: the run ends at step {stopped.crash_step}, and no rule knows why")
         )
+    if report.summary.caveat and verdict.exit_code([report], settings) == CLEAN:
+        unjudged.append(UnjudgedError(f"{trace}: {report.summary.caveat}"))
     return deliver([report], settings, unjudged)
 
 

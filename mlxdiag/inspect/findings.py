@@ -57,6 +57,8 @@ class Summary(msgspec.Struct, kw_only=True):
     other: int = 0
     """Entries without an attention call that held something else to judge: emitted tokens, outputs, errors,
     the counts of cache events."""
+    caveat: str = ""
+    """Why an empty list of findings is not clean; shown in its place."""
     hidden: int = 0
     """Headlines that `--select` or `--ignore` kept back."""
     errors: int = 0

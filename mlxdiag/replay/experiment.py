@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.errors import UnjudgedError, UnreadableError
+from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
 from mlxdiag.inspect.findings import Report
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.models import catalogue
@@ -30,6 +30,8 @@ class Prepared(msgspec.Struct, frozen=True):
     config: dict[str, Any]
     """The whole model's config, before anything was cut."""
     families: dict[str, Family]
+    recorded: Report
+    """What the rules say of the trace itself."""
     broken: UnreadableError | None = None
     """Why the plan ends before its trace does: what comes next is impossible."""
 
@@ -67,12 +69,15 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
 
     Raises:
         UnreadableError: a schedule that is impossible before anything ran, or a trace without a model.
+        UsageError: a config of another family than the trace's.
         UnjudgedError: nothing to run, or a family that nobody knows the geometry of.
     """
     from mlxdiag.models.mlx import geometry
 
     model = planning.model_of(trace)
     whole = config if config is not None else _whole_config(model)
+    if config is not None:
+        _require_same_family(model, config)
     families = _overlay(geometry.from_config(whole).families(), model.layers or {})
     try:
         laid = planning.lay(trace, families, source=source, model=model)
@@ -82,8 +87,23 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
             laid = planning.lay(before, families, source=source, model=model)
         except UnjudgedError:
             raise error from None
-        return Prepared(laid, model, whole, families, error)
-    return Prepared(laid, model, whole, families)
+        return Prepared(laid, model, whole, families, _judge(before, source), error)
+    return Prepared(laid, model, whole, families, _judge(trace, source))
+
+
+def _require_same_family(model: Model, config: dict[str, Any]) -> None:
+    """A trace runs on its own family only: layer kinds, masks and caches are the family's.
+
+    Raises:
+        UsageError: the checkpoint is of another one.
+    """
+    from mlxdiag.models.mlx import geometry
+
+    held = geometry.from_config(config).architecture
+    name = model.architecture or ""
+    asked = geometry.from_config(catalogue.config(name)).architecture if name in catalogue.CATALOGUE else name
+    if asked and asked != held:
+        raise UsageError(f"--model: the checkpoint is of family {held}, the trace of {asked}")
 
 
 def _whole_config(model: Model) -> dict[str, Any]:

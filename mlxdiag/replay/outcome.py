@@ -40,6 +40,12 @@ class StepOutcome(msgspec.Struct, frozen=True):
     nan: int
     error: str | None
 
+    @property
+    def wrong(self) -> bool:
+        """Anything that a right step does not show."""
+        attended = self.empty or self.wrong_window or self.padding
+        return bool(attended or self.nan or self.first is not None or self.error is not None)
+
 
 class Outcome(msgspec.Struct, frozen=True):
     """One policy over the whole schedule."""
@@ -75,8 +81,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def first_wrong(self) -> StepOutcome | None:
-        """The first step whose logits part from the single pass."""
-        return next((step for step in self.steps if step.first is not None), None)
+        """The first step that crashed, attended wrongly, or whose logits part from the single pass."""
+        return next((step for step in self.steps if step.wrong), None)
 
     @property
     def tolerance(self) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +10,12 @@ import msgspec
 from mlxdiag.inspect.findings import Finding, Report, Section
 from mlxdiag.inspect.inspector import chosen
 from mlxdiag.models.adapter import Instance
-from mlxdiag.replay import memory, verdict
+from mlxdiag.replay import memory, reproduce, verdict
 from mlxdiag.replay.experiment import Prepared, Ran
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Regroup
+from mlxdiag.replay.outcome import StepOutcome
 
-POLICY_HEADER = ["misfit", "crash", "empty rows", "window errors", "padding seen", "parity", "first wrong"]
+POLICY_HEADER = ["misfit", "crash", "empty rows", "wrong queries", "padding seen", "parity", "first wrong"]
 
 
 def replay_report(
@@ -29,19 +30,44 @@ def replay_report(
     codes = {rule.code for rule in chosen(select, ignore)}
     findings = [_onward(finding) for finding in first.report.findings if finding.code in codes]
     summary = msgspec.structs.replace(first.report.summary)
+    summary.hidden = len(first.report.findings) - len(findings)
     for severity in ("error", "warning", "info"):
         setattr(summary, f"{severity}s", sum(1 for f in findings if f.severity == severity))
+    absent = list(not_reproduced(first, prepared))
+    if absent:
+        summary.caveat = (
+            f"{len(absent)} recorded fault{'s were' if len(absent) > 1 else ' was'} not reproduced"
+        )
     return Report(
         source=prepared.plan.source,
         findings=findings,
         summary=summary,
-        sections=[_setting(prepared, instance, first), _verdict(ran), _policies(ran)],
+        sections=[_verdict(ran), *_absent(absent), _setting(prepared, instance, first), _policies(ran)],
     )
 
 
+def not_reproduced(ran: Ran, prepared: Prepared) -> Iterator[Finding]:
+    """Faults of the trace that the run does not show: there the library is right, and nothing was planted."""
+    return reproduce.missing(
+        prepared.recorded,
+        ran.report,
+        same_policy=ran.policy == prepared.plan.misfit,
+        until=ran.outcome.crash_step,
+    )
+
+
+def _absent(findings: Sequence[Finding]) -> list[Section]:
+    if not findings:
+        return []
+    lines = [reproduce.sentence(finding) for finding in findings]
+    lines.append("The installed library does right here what the recorded program did wrong, and the replay")
+    lines[-1] += " has no way to put this fault in: it says nothing about it."
+    return [Section(name="not_reproduced", title="Recorded, but not reproduced", lead=True, lines=lines)]
+
+
 def _onward(finding: Finding) -> Finding:
-    """After a replay the next command is no second one like it."""
-    if finding.hint.startswith("mlxdiag replay ") and "--misfit" not in finding.hint:
+    """After a replay the next command is no second one."""
+    if finding.hint.startswith("mlxdiag replay "):
         return msgspec.structs.replace(finding, hint=f"mlxdiag rule {finding.code}")
     return finding
 
@@ -69,10 +95,10 @@ def _windows(instance: Instance) -> str:
 
 def _verdict(ran: Sequence[Ran]) -> Section:
     if len(ran) == 1:
-        return Section(name="verdict", title="Verdict", lines=verdict.sentences(ran[0]))
+        return Section(name="verdict", title="Verdict", lead=True, lines=verdict.sentences(ran[0]))
     lines = [f"{one.policy}: {verdict.sentences(one)[0]}" for one in ran]
     others = dict.fromkeys(text for one in ran[::-1] for text in verdict.sentences(one)[1:])
-    return Section(name="verdict", title="Verdict", lines=lines + list(others)[-1:])
+    return Section(name="verdict", title="Verdict", lead=True, lines=lines + list(others)[-1:])
 
 
 def _policies(ran: Sequence[Ran]) -> Section:
@@ -89,7 +115,7 @@ def _policies(ran: Sequence[Ran]) -> Section:
                 outcome.wrong_window if read else None,
                 outcome.padding if read else None,
                 _parity(one),
-                f"step {wrong.step}, position {wrong.first}" if wrong is not None else "none",
+                _first(wrong),
             ]
         )
     return Section(
@@ -99,6 +125,12 @@ def _policies(ran: Sequence[Ran]) -> Section:
         rows=rows,
         data={"policies": [_data(one) for one in ran]},
     )
+
+
+def _first(wrong: StepOutcome | None) -> str:
+    if wrong is None:
+        return "none"
+    return f"step {wrong.step}" + (f", position {wrong.first}" if wrong.first is not None else "")
 
 
 def _parity(ran: Ran) -> str | None:

@@ -78,6 +78,8 @@ def verdict(report: Report) -> str:
     summary = report.summary
     if report.findings:
         return tally(summary) + (f" ({summary.hidden} hidden)" if summary.hidden else "")
+    if summary.caveat:
+        return f"no rule fired, but {summary.caveat}"
     if summary.hidden:
         return f"nothing to show: {count(summary.hidden, 'finding')} hidden by --select or --ignore"
     if nothing_judged(summary):

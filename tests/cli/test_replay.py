@@ -27,7 +27,11 @@ def test_a_healthy_schedule_is_clean_and_says_what_was_compared(trace, capsys):
 def test_several_policies_make_one_table(trace, capsys):
     ran = call(capsys, "replay", trace(FIRST, STALE, head=HEAD), "--misfit", "strict,discard:none,rebuild")
     assert ran.code == 1
-    rows = [line.split() for line in ran.out.split("\n") if line.startswith(("  strict ", "  discard:none ", "  rebuild "))]
+    rows = [
+        line.split()
+        for line in ran.out.split("\n")
+        if line.startswith(("  strict ", "  discard:none ", "  rebuild "))
+    ]
     assert [row[0] for row in rows] == ["strict", "discard:none", "rebuild"]
     assert rows[0][1:3] == ["step", "2"]
     assert "Shapes (5,5) and (1,4,5,12) cannot be broadcast" in ran.out
@@ -60,7 +64,9 @@ def test_expected_codes_make_a_faulty_sample_succeed(trace, capsys):
     assert wrong.code == 2
     seen = call(capsys, "replay", name, "--misfit", "strict", "--format", "json")
     headlines = {f["code"] for f in json.loads(seen.out)["findings"] if f["severity"] != "info"}
-    assert call(capsys, "replay", name, "--misfit", "strict", "--expect", ",".join(sorted(headlines))).code == 0
+    assert (
+        call(capsys, "replay", name, "--misfit", "strict", "--expect", ",".join(sorted(headlines))).code == 0
+    )
     assert call(capsys, "replay", name, "--misfit", "strict", "--expect", "MD304").code == 1
 
 
@@ -106,7 +112,11 @@ def test_what_stands_before_an_impossible_step_is_still_replayed(trace, capsys):
 
 def test_a_run_that_ends_for_no_reason_a_rule_knows_is_not_clean(trace, capsys):
     head = HEAD.replace("gemma3_text", "llama").replace("model:", "scheduler: {kv_bits: 99}\nmodel:")
-    ran = call(capsys, "replay", trace(FIRST, '- {"step": 2, "phase": "quantize", "rows": [{"seq": "a"}]}\n', head=head))
+    ran = call(
+        capsys,
+        "replay",
+        trace(FIRST, '- {"step": 2, "phase": "quantize", "rows": [{"seq": "a"}]}\n', head=head),
+    )
     assert ran.code == 4
     assert "the run ends at step 2, and no rule knows why" in ran.err
 
@@ -129,3 +139,29 @@ def test_what_stands_before_a_broken_line_is_still_replayed(trace, capsys):
     assert ran.code == 3
     assert "All 17 real queries" in ran.out
     assert "step 9" in ran.err
+
+
+def test_a_recorded_fault_that_is_not_reproduced_is_never_clean(trace, capsys):
+    one_key_too_many = (
+        '- {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 1}], '
+        '"attention": [{"family": "sliding", "k": 9, "mask": null}]}\n'
+    )
+    ran = call(capsys, "replay", trace(FIRST, one_key_too_many, head=HEAD))
+    assert ran.code == 4
+    assert "not reproduced" in ran.out.split("\n")[0]
+    assert "MD201 returned-keys-break-contract (step 2, a, sliding)" in ran.out
+    assert "clean" not in ran.out
+
+
+def test_a_fault_of_masks_is_not_asked_of_a_policy_that_mends_it(trace, capsys):
+    ran = call(capsys, "replay", trace(FIRST, STALE, head=HEAD), "--misfit", "rebuild")
+    assert "not reproduced" not in ran.out + ran.err
+    assert ran.code == 0
+
+
+def test_a_checkpoint_of_another_family_is_refused(trace, capsys, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"model_type": "llama", "num_hidden_layers": 2}')
+    ran = call(capsys, "replay", trace(FIRST, head=HEAD), "--model", "other")
+    assert ran.code == 2
+    assert "the checkpoint is of family llama, the trace of gemma3_text" in ran.err
