@@ -57,6 +57,7 @@ def crash(draft: Draft, told: Told, where: str | None = None, exit: int | None =
 def _attention(draft: Draft, told: Told, where: str | None, call: Attention) -> None:
     assert call.q is not None
     assert isinstance(call.k, int)
+    draft.scheduler.setdefault("misfit", "strict")
     held = call.k - call.q
     step = draft.step("decode" if call.q == 1 else "chunk" if held else "prefill")
     step.calls = [call]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlxdiag.errors import UnreadableError
-from tests.traces.importers.reading import codes, gemma4, imported, report_on, steps_of
+from tests.traces.importers.reading import codes, gemma4, imported, report_on, steps_of, trace_of
 
 SHAPES = "[broadcast_shapes] Shapes (298,128) and (1,64,298,298) cannot be broadcast."
 LIBCPP = "libc++abi: terminating due to uncaught exception of type std::invalid_argument:"
@@ -40,6 +40,10 @@ def test_a_bare_message_tells_no_end():
 def test_the_window_of_the_config_names_the_layers_and_so_the_cause():
     (finding,) = report_on(f"{LIBCPP} {SHAPES}", model=gemma4(128)).findings
     assert any("MD107" in cause and "170 rows see no key" in cause for cause in finding.cause)
+
+
+def test_a_kernel_that_threw_was_a_strict_one():
+    assert trace_of(f"{LIBCPP} {SHAPES}").header.scheduler.misfit == "strict"
 
 
 def test_a_row_of_a_cache_is_no_attention_call():
