@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,6 +101,8 @@ def main(
     memory.require(prepared)
     choose_device(device)
     instance = experiment.instance_for(prepared, seed=seed, model_dir=model)
+    if sys.stderr.isatty():
+        complain(f"running {len(prepared.plan.forwards)} forwards and the single pass on {instance.name} ...")
     ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)
     report = replay_report(ran, prepared, instance, settings.select, settings.ignore)
     if output is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import masks
-from mlxdiag.replay.ops import CacheChoice, CallerMask, Cut, Feed, Forward, Op
+from mlxdiag.replay.ops import CacheChoice, CallerMask, Cut, Feed, Forward, Op, Unmasked
 from mlxdiag.replay.tape import LONGEST
 from mlxdiag.traces.types import Entry, Family, Trace
 
@@ -54,6 +54,35 @@ def of(
             "window" if window is not None and shape[-1] != window and shape[-1] > shape[-2] else None,
             f"{place}: attention[{i}].mask",
         )
+
+
+def unmasked(entry: Entry, families: dict[str, Family], own: Mapping[str, CacheChoice]) -> Iterator[Unmasked]:
+    """Layers that the trace shows without the mask that was due.
+
+    A batch with left padding needs a mask with a batch axis, a sliding layer past its window the band, and
+    several queries some mask at all. A single query needs none on a ring, which holds at most its window.
+    """
+    if entry.mask is not None:
+        return
+    padded = len(entry.rows or []) > 1 and any((row.left_padding or 0) > 0 for row in entry.rows or [])
+    tokens = max(((row.padded or row.tokens or 0) for row in entry.rows or []), default=0)
+    for call in entry.attention or []:
+        if call.mask not in (None, "causal"):
+            continue
+        q = call.q if call.q is not None else tokens
+        family = families.get(call.family or "")
+        choice = own.get(call.family or "")
+        dense = call.cache == "dense" or (choice is not None and choice.kind == "dense")
+        beyond = (
+            family is not None
+            and family.attention == "sliding"
+            and family.window is not None
+            and isinstance(call.k, int)
+            and call.k > family.window
+            and (q > 1 or dense)
+        )
+        if padded or beyond or (call.mask is None and q > 1):
+            yield Unmasked(call.family, call.mask == "causal")
 
 
 def _caller(
@@ -111,6 +140,10 @@ def recorded_misfit(trace: Trace) -> str | None:
 def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
     """What the replay puts in because the library itself never does it."""
     seen = set()
+    for given in dict.fromkeys(u for op in ops if isinstance(op, Forward) for u in op.unmasked):
+        layers = f"the {given.family} layers" if given.family else "every layer"
+        what = 'the plain "causal" mask' if given.causal else "no mask"
+        yield f"{layers} are given {what}, as recorded, in place of the library's own"
     for op in ops:
         if isinstance(op, Cut):
             yield from _not_given_back(op)

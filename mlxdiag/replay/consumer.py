@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from msgspec import UNSET
 
 from mlxdiag.models.adapter import Geometry, Instance, LayerSpec
 from mlxdiag.replay import masks, misfit
-from mlxdiag.replay.ops import CacheChoice, CallerMask
+from mlxdiag.replay.ops import CacheChoice, Forward, Unmasked
 
 
 class Consumer:
@@ -59,10 +60,8 @@ class Consumer:
             mask = mx.array(masks.additive(decision.mask)).astype(queries.dtype)
         return keys, values, mask, decision.fate, decision.fallback
 
-    def chooser(
-        self, callers: tuple[CallerMask, ...], instance: Instance, caches: list[Any]
-    ) -> Callable[..., Any]:
-        """For `caller_masks`: the caller's mask for its own families, the library's for the rest."""
+    def chooser(self, op: Forward, instance: Instance, caches: list[Any]) -> Callable[..., Any]:
+        """For `caller_masks`: the masks of the op for their own families, the library's for the rest."""
         from mlxdiag.models.mlx.inject import USE_LIBRARY
 
         def choose(h: Any, cache: Any, _window: int | None, _return_array: bool) -> Any:
@@ -70,7 +69,10 @@ class Consumer:
 
             layers = instance.layer_of(caches, cache)
             spec = instance.geometry.layer(layers[0]) if layers else None
-            for caller in callers:
+            for given in op.unmasked:
+                if spec is not None and given.family in (None, spec.family):
+                    return _plain(given, spec, h, cache)
+            for caller in op.callers:
                 if spec is not None and caller.family in (None, spec.family):
                     built = masks.build(
                         caller.builder, caller.shape[0], caller.offset, real=caller.real, width=caller.window
@@ -83,6 +85,17 @@ class Consumer:
     def makers(self, chosen: Mapping[str, CacheChoice]) -> dict[int | str, Callable[[LayerSpec], Any]]:
         """Constructors for the families that do not run on the library's own cache."""
         return {family: _maker(choice) for family, choice in chosen.items()}
+
+
+def _plain(given: Unmasked, spec: LayerSpec, h: Any, cache: Any) -> Any:
+    """No mask, or "causal"; as an array for layers that compute their softmax by hand."""
+    if spec.softmax != "manual":
+        return "causal" if given.causal else None
+    import mlx.core as mx
+
+    q, held = h.shape[1], cache.size()
+    built = masks.causal(q, held) if given.causal else np.ones((q, held + q), dtype=bool)
+    return mx.array(masks.additive(built)).astype(h.dtype)
 
 
 def _maker(choice: CacheChoice) -> Callable[[LayerSpec], Any]:

@@ -49,11 +49,19 @@ class CallerMask(msgspec.Struct, frozen=True):
     source: str | None = None
 
 
+class Unmasked(msgspec.Struct, frozen=True):
+    """Layers that were given no mask, or the library's plain "causal", where a mask of their own was due."""
+
+    family: str | None
+    causal: bool
+
+
 class Forward(msgspec.Struct, frozen=True, tag="forward"):
     step: int | None
     phase: str
     feeds: tuple[Feed, ...]
     callers: tuple[CallerMask, ...] = ()
+    unmasked: tuple[Unmasked, ...] = ()
     sampled: tuple[int | None, ...] = ()
     """Query index that each row's next token was sampled from; None: the last real one."""
     batched: bool = False

@@ -199,6 +199,7 @@ class _Planner:
             phase=entry.kind,
             feeds=feeds,
             callers=tuple(self._callers(entry, feeds, where)),
+            unmasked=tuple(callers.unmasked(entry, self.families, self.chosen)),
             sampled=tuple(_sampled(entry, i) for i in range(len(rows))),
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
             finalize_pending=bool(self.pending & set(seqs)),

@@ -115,9 +115,9 @@ class Runner:
         import mlx.core as mx
 
         handed: Any = contextlib.nullcontext()
-        if op.callers:
+        if op.callers or op.unmasked:
             handed = caller_masks(
-                self.instance.module, self.consumer.chooser(op.callers, self.instance, group.caches)
+                self.instance.module, self.consumer.chooser(op, self.instance, group.caches)
             )
         try:
             with handed:

@@ -310,3 +310,33 @@ UNDER_A_CAP = {
 def test_the_single_pass_holds_each_token_to_the_keys_that_were_left_when_it_was_fed(name):
     header, steps = UNDER_A_CAP[name]
     assert fired(run(steps, "llama", header)) == set()
+
+
+def test_a_batch_that_was_given_plain_causal_over_left_padding_is_run_that_way():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}, {"seq": "b", "offset": 0, "tokens": 4, "left_padding": 5}],
+        "attention": [{"family": "full", "q": 9, "k": 9, "mask": "causal"}]}""".replace("],\n", "], "),
+        "llama",
+    )
+    assert ran.outcome.padding == 4
+    assert {"MD501", "MD304", "MD402"} <= fired(ran)
+    assert ran.outcome.steps[0].first == 0
+
+
+def test_a_sliding_layer_that_was_given_plain_causal_past_its_window_is_run_that_way():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 14}],
+        "attention": [{"family": "sliding", "q": 14, "k": 14, "mask": "causal"}]}""".replace("],\n", "], ")
+    )
+    assert ran.outcome.wrong_window == 6
+    assert "MD108" in fired(ran)
+
+
+def test_several_queries_that_were_given_no_mask_see_what_comes_later():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 6}],
+        "attention": [{"family": "full", "q": 6, "k": 6, "mask": null}]}""".replace("],\n", "], "),
+        "llama",
+    )
+    assert ran.outcome.wrong_window == 5
+    assert "MD303" in fired(ran)
