@@ -75,7 +75,6 @@ class Mlxcel(Importer):
         self.masks = DiscardedMasks(draft)
         self.adopted: dict[str, int] = {}
         self.lives: dict[str, int] = {}
-        self.chunks: dict[str, int] = {}
 
     def take(self, record: Record) -> int:
         text = record.text
@@ -128,7 +127,7 @@ class Mlxcel(Importer):
         if not name:
             match = _SEQ.search(text)
             name = match[0] if match else ""
-        return self.draft.seq(name or None, "seq")
+        return self.draft.seq(name or None, "s")
 
     def _key(self, seq: str | None, offset: int) -> tuple[object, ...]:
         return ("mlxcel", seq, self.lives.get(seq or "", 0), offset)
@@ -159,9 +158,9 @@ class Mlxcel(Importer):
         m, k = number(fields.get("mask_len")), number(fields.get("key_len"))
         if m is None or k is None or m >= k:
             return False
-        span = _SPAN.search(text)
+        spans = _SPAN.findall(text)
         offset, total = number(fields.get("offset")), number(fields.get("total"))
-        kind = span[1] if span else "chunked_prefill_continue" if total is not None else None
+        kind = spans[-1] if spans else "chunked_prefill_continue" if total is not None else None
         if kind in ("prefill", "chunked_prefill_start"):
             offset, total = number(fields.get("cached")) or 0, number(fields.get("prompt_len"))
         seq = self._seq(text, fields)
@@ -180,9 +179,16 @@ class Mlxcel(Importer):
         offset = number(fields.get("offset"))
         seq = self._seq(text, fields)
         step = self.draft.step("note") if offset is None else self._piece(seq, offset)
-        if offset is not None and not step.rows:
-            step.rows = [Row(seq=seq, offset=offset, total=number(fields.get("total")))]
         step.error = told.fault("eval")
+        call = shapes.attention_of(told, "")
+        row = step.rows[0] if step.rows else Row(seq=seq, offset=offset, total=number(fields.get("total")))
+        if call is not None and offset is not None:
+            left = call.q if row.total is None or call.q is None else min(call.q, max(row.total - offset, 0))
+            row = filled(row, tokens=left, padded=call.q)
+            step.calls = [*step.calls, call]
+            step.infer("rows.padded", "the queries of the scores")
+        if offset is not None:
+            step.rows = [row]
         return True
 
     def _divergent(self, text: str, fields: dict[str, str]) -> bool:

@@ -149,6 +149,29 @@ def test_rounds_of_a_verify_go_on_from_one_another():
     assert {code for code, severity in codes(rounds) if severity == "error"} == set()
 
 
+def test_the_innermost_span_is_the_lines_own():
+    nested = VERIFY.replace("speculative_slice_round", "decode_step{batch_size=1}:speculative_slice_round")
+    assert codes(nested) == [("MD101", "info")]
+
+
+def test_an_error_of_a_piece_is_told_with_its_call():
+    log = (
+        f"ERROR {SPAN}: mlxcel::server: MLX threw at the decode/prefill eval FFI boundary; failing "
+        "request(s): [broadcast_shapes] Shapes (160,160) and (1,8,160,671) cannot be broadcast. consecutive=1"
+    )
+    (step,) = steps_of(log)
+    assert step["rows"] == [ROW]
+    assert step["attention"] == [{"q": 160, "k": 671, "mask": [160, 160], "fate": "rejected"}]
+    (finding,) = report_on(log).findings
+    assert finding.code == "MD901"
+    assert any(cause.startswith("MD105") for cause in finding.cause)
+
+
+def test_a_name_that_a_client_chose_is_not_mistaken_for_the_servers_own():
+    steps = steps_of(SECOND.replace("seq-6", "jane") + "\n" + SECOND.replace("seq-6", "seq-1"))
+    assert len({step["rows"][0]["seq"] for step in steps}) == 2
+
+
 def test_chunk_lines_are_the_schedule():
     log = "\n".join(
         f"{TIME} DEBUG mlxcel::server::scheduler: Chunked prefill: seq seq-6 chunk {a}..{b}/2201 tokens"

@@ -102,6 +102,7 @@ def test_the_mask_is_the_side_without_heads(pair, mask, q, k):
         ("(1,8,96,128) and (1,8,256,128)", ""),  # two rows of a cache
         ("(298,128) and (1,64,298,298)", "mlx_lm.models.cache.merge"),  # a frame says so
         ("(7,64) and (1,8,5,64)", ""),  # the query axis
+        ("(7,60) and (1,8,5,64)", ""),  # both axes
         ("(1,64,1,130) and (1,64,1,129)", ""),  # both have heads
         ("(3,4) and (5,4)", ""),  # no scores
     ],
