@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from bench import inspecting, replaying, startup
+from bench import inspecting, recording, replaying, startup
 from bench.clock import Result
 
 
 def main() -> None:
     options = _options()
-    parts: dict[str, Callable[[], list[Result]]] = {
+    parts: dict[str, Callable[[], Iterable[Result]]] = {
         "memory": lambda: inspecting.memory(options.megabytes << 20),
         "startup": lambda: startup.measure(options.rounds),
         "inspect": lambda: inspecting.rate(options.rounds),
         "replay": lambda: replaying.measure(options.rounds),
+        "record": lambda: recording.measure(options.rounds),
     }
     for name, part in parts.items():
         if options.only and name not in options.only:
@@ -37,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--megabytes", type=int, default=200, help="size of the big trace file (default 200; try 1000)"
     )
-    parser.add_argument("--only", nargs="*", choices=("memory", "startup", "inspect", "replay"))
+    parser.add_argument("--only", nargs="*", choices=("memory", "startup", "inspect", "replay", "record"))
     return parser.parse_args()
 
 

@@ -178,7 +178,10 @@ class Probe:
             index = layers.get(id(layer))
             if index is None or frame.layer is not None:
                 return original(layer, *args, **kwargs)
-            frame.enter(index, layer, args, kwargs)
+            # As `Frame.enter` and `Frame.leave` do, without their calls.
+            frame.layer, frame.module, frame.args, frame.kwargs = index, layer, args, kwargs
+            frame.rope = frame.applied = None
+            frame.attended = False
             try:
                 if watcher is not None and id(layer) in manual:
                     args, kwargs = watcher.entering(frame)
@@ -188,12 +191,15 @@ class Probe:
                     frame.failed = index
                 raise
             finally:
-                try:
-                    if watcher is not None:
-                        watcher.left(frame)
-                    frame.leave()
-                except Exception as error:  # noqa: BLE001
-                    local.failed(error)
+                if watcher is None and not frame.pending:
+                    frame.layer = None
+                else:
+                    try:
+                        if watcher is not None:
+                            watcher.left(frame)
+                        frame.leave()
+                    except Exception as error:  # noqa: BLE001
+                        local.failed(error)
 
         return __call__
 

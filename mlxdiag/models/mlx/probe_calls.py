@@ -56,8 +56,8 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_
             return original(cache, keys, values)
         if watcher is not None:
             keys = watcher.inserting(frame, event, cache, keys)
-        returned = _append(original, local, frame, event, cache, keys, values)
-        return returned if watcher is None else watcher.returned(frame, returned)
+            return watcher.returned(frame, _append(original, local, frame, event, cache, keys, values))
+        return _append(original, local, frame, event, cache, keys, values)
 
     return update_and_fetch
 

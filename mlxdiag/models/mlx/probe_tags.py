@@ -119,8 +119,13 @@ def uids_of(caches: Any, on_copy: OnCopy | None = None) -> list[int]:
     """Uids of a prompt cache list, tagging what has none yet; members of compound caches one by one."""
     if not isinstance(caches, list | tuple):
         return []
-    members = (m for entry in caches for m in getattr(entry, "caches", (entry,)))
-    return [tag_of(cache, on_copy).uid for cache in members if hasattr(cache, "__dict__")]
+    found = []
+    for entry in caches:
+        members = entry.__dict__.get("caches") if hasattr(entry, "__dict__") else ()
+        for cache in (entry,) if members is None else members:
+            tag = cache.__dict__.get(ATTRIBUTE)
+            found.append((tag if tag is not None and tag.home == id(cache) else tag_of(cache, on_copy)).uid)
+    return found
 
 
 def _slots(cache: Any) -> int:
