@@ -111,11 +111,6 @@ def main(
         dump(ran[0].trace, output, force=force)
         complain(f"{output}: the replayed trace ({chosen[0]})")
     unjudged: list[MlxdiagError] = [broken] if broken else []
-    if ran[0].outcome.crash is not None and not report.findings:
-        stopped = ran[0].outcome
-        unjudged.append(
-            UnjudgedError(f"{trace}: the run ends at step {stopped.crash_step}, and no rule knows why")
-        )
     if report.summary.caveat and verdict.exit_code([report], settings) == CLEAN:
         unjudged.append(UnjudgedError(f"{trace}: {report.summary.caveat}"))
     return deliver([report], settings, unjudged)

@@ -47,9 +47,9 @@ class Inspector:
         """Show the headlines that `select` and `ignore` leave; every rule is asked all the same.
 
         A headline is selected by its own code or by one of its causes (empty: all are), and ignored by its
-        own code alone: silencing a fault does not turn its causes into headlines. `source` is the file's name,
-        for the commands in hints. `quick=False` asks the rules about every call, healthy or not; the findings
-        are the same.
+        own code alone: silencing a fault does not turn its causes into headlines. `source` is the file's
+        name, for the commands in hints. `quick=False` asks the rules about every call, healthy or not; the
+        findings are the same.
         """
         chosen(select, ignore)
         self._select, self._ignore = tuple(select), tuple(ignore)

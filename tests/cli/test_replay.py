@@ -110,15 +110,15 @@ def test_what_stands_before_an_impossible_step_is_still_replayed(trace, capsys):
     assert "t.yaml: step 3: rows[0].offset: a goes back to 3" in ran.err
 
 
-def test_a_run_that_ends_for_no_reason_a_rule_knows_is_not_clean(trace, capsys):
+def test_a_run_that_ends_in_an_error_of_no_shape_is_an_error_all_the_same(trace, capsys):
     head = HEAD.replace("gemma3_text", "llama").replace("model:", "scheduler: {kv_bits: 99}\nmodel:")
     ran = call(
         capsys,
         "replay",
         trace(FIRST, '- {"step": 2, "phase": "quantize", "rows": [{"seq": "a"}]}\n', head=head),
     )
-    assert ran.code == 4
-    assert "the run ends at step 2, and no rule knows why" in ran.err
+    assert ran.code == 1
+    assert "MD906 recorded-error  step 2" in ran.out
 
 
 def test_a_trace_that_names_no_model_says_what_to_add(trace, capsys):

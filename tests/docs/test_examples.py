@@ -16,7 +16,7 @@ EXAMPLES = EXAMPLE.findall((DOCS / "writing-a-trace.md").read_text(encoding="utf
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize(("code", "text"), EXAMPLES)

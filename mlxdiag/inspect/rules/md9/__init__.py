@@ -5,6 +5,14 @@ from __future__ import annotations
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.rules.md9.crashed import Aborted, ShapeCrash
 from mlxdiag.inspect.rules.md9.engine import GuardRefused, UnsupportedCombination
+from mlxdiag.inspect.rules.md9.error import RecordedError
 from mlxdiag.inspect.rules.md9.record import TraceIncomplete
 
-MD9: tuple[type[Rule], ...] = (ShapeCrash, Aborted, TraceIncomplete, UnsupportedCombination, GuardRefused)
+MD9: tuple[type[Rule], ...] = (
+    ShapeCrash,
+    Aborted,
+    TraceIncomplete,
+    UnsupportedCombination,
+    GuardRefused,
+    RecordedError,
+)
