@@ -109,6 +109,8 @@ class _Planner:
         self.tapes: dict[str, Tape] = {}
         self.shared: dict[str, tuple[str, int]] = {}
         self.notes: list[str] = []
+        self.idle: list[str] = []
+        """Steps that fed nothing: an imported answer has one for each of its tokens."""
         self.evicts = any(e.kind == "evict" for e in trace.entries)
         self.model = _target(trace)
         self.whole = 0
@@ -141,9 +143,12 @@ class _Planner:
                 if _width(entry, entry.rows or [_row_of(entry.attention or [], where)]):
                     yield from self._forward(entry, where, finalizing)
                 else:
-                    self.notes.append(f"{where}: nothing was fed, nothing to run")
+                    self.idle.append(where)
             else:
                 yield from self._event(entry, where)
+        if self.idle:
+            more = f" and {len(self.idle) - 1} more" if len(self.idle) > 1 else ""
+            self.notes.append(f"{self.idle[0]}{more}: nothing was fed, nothing to run")
 
     def _other_model(self, entry: Entry) -> bool:
         if entry.model is None or self.model is None:

@@ -284,6 +284,15 @@ def test_a_step_that_feeds_nothing_is_left_out_and_named():
     assert laid.notes == ("step 2: nothing was fed, nothing to run",)
 
 
+def test_many_steps_that_feed_nothing_are_one_note():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "tokens": 4}]}
+        {"step": 2, "phase": "decode", "rows": [{"seq": "b", "emitted": 1, "classes": "t"}]}
+        {"step": 3, "phase": "decode", "rows": [{"seq": "b", "emitted": 1, "classes": "t"}]}"""
+    )
+    assert laid.notes == ("step 2 and 1 more: nothing was fed, nothing to run",)
+
+
 def test_an_eviction_without_a_cap_in_the_header_still_needs_a_cache_that_evicts():
     laid = lay(
         """{"step": 1, "rows": [{"seq": "a", "tokens": 4}]}
