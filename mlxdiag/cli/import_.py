@@ -137,6 +137,8 @@ def _summarise(imported: Imported) -> None:
         complain(f"left out: {_count(sum(imported.passed.values()), 'record')} without numbers ({passed})")
     if imported.unknown:
         complain(f"left out: {_count(imported.unknown, 'line')} of no known format")
+    if imported.impossible:
+        complain(f"left out: {_count(imported.impossible, 'step')} whose numbers cannot be")
     trace = imported.trace
     inferred = (trace.header.source or {}).get("inferred")
     if inferred:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from msgspec import structs
+import msgspec
 
 from mlxdiag.traces.checks import contradiction
 from mlxdiag.traces.types import Attention, Entry, Family, Fault, Header, Mask, Row, Scheduler, Trace
@@ -61,6 +61,10 @@ class Step:
             exit=self.exit,
             note="; ".join(told) or None,
         )
+        try:
+            msgspec.convert(msgspec.to_builtins(entry), Entry)
+        except msgspec.ValidationError:
+            return None
         return None if contradiction(entry) else entry
 
 
@@ -72,6 +76,8 @@ class Draft:
         self.steps: list[Step] = []
         self.sources: dict[str, None] = {}
         """Formats that something was taken from, in order."""
+        self.impossible = 0
+        """Steps that were left out, since what the log says of them cannot be."""
         self.program: str | None = None
         self.version: str | None = None
         self.architecture: str | None = None
@@ -145,7 +151,9 @@ class Draft:
         number = 1
         for step in self.steps:
             entry = step.entry(number)
-            if entry is not None:
+            if entry is None:
+                self.impossible += 1
+            else:
                 entries.append(entry)
                 number += 1
         return Trace(self._header(), entries)
@@ -186,16 +194,16 @@ class Draft:
 
 
 def number(text: str | int | None) -> int | None:
-    """A count out of a log; None where it is none, or larger than any length can be."""
+    """A length out of a log; None where it is none: below zero, or larger than any can be."""
     if isinstance(text, bool) or text is None:
         return None
     if isinstance(text, int):
-        return text if -LARGEST < text < LARGEST else None
+        return text if 0 <= text < LARGEST else None
     text = text.strip('"')
-    return int(text) if len(text) < 14 and re.fullmatch(r"-?\d+", text) else None
+    return int(text) if len(text) < 14 and re.fullmatch(r"\d+", text) else None
 
 
 def filled(row: Row, **fields: Any) -> Row:
     """The row with these fields where it had none."""
     new = {name: value for name, value in fields.items() if getattr(row, name) is None and value is not None}
-    return structs.replace(row, **new) if new else row
+    return msgspec.structs.replace(row, **new) if new else row

@@ -67,6 +67,8 @@ class Imported(msgspec.Struct, frozen=True):
     """Records of a known format without anything for a trace."""
     unknown: int
     """Records of no known format."""
+    impossible: int = 0
+    """Steps whose numbers contradict each other, and which are left out."""
 
 
 def read(logs: Iterable[tuple[str, BinaryIO]], model: Entry | None = None) -> Imported:
@@ -102,7 +104,8 @@ def read(logs: Iterable[tuple[str, BinaryIO]], model: Entry | None = None) -> Im
         importer.close()
     if not draft.steps:
         raise UnreadableError(_nothing(names, passed, unknown))
-    return Imported(draft.trace(), dict(taken), dict(passed), unknown)
+    trace = draft.trace()
+    return Imported(trace, dict(taken), dict(passed), unknown, draft.impossible)
 
 
 def _offer(record: Record, importers: list[Importer]) -> tuple[Importer | None, int]:

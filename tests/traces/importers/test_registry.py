@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
 
 from mlxdiag.errors import UnreadableError
+from mlxdiag.traces.importers.draft import Draft
 from mlxdiag.traces.importers.registry import IMPORTERS
+from mlxdiag.traces.types import Row
 from tests.traces.importers.reading import codes, gemma4, imported, steps_of, trace_of
 
 WARNING = (
@@ -48,6 +51,20 @@ def test_unknown_lines_are_counted_and_kept_out():
     found = imported("\n".join(["a secret line"] * 7 + [WARNING]))
     assert found.unknown == 7
     assert len([entry for entry in found.trace.entries if entry.phase != "model"]) == 1
+
+
+def test_numbers_that_cannot_be_are_left_out_and_counted():
+    step = {"type": "scheduler_output", "payload": {"num_scheduled_tokens": {"a": 10**20, "b": -3}}}
+    good = {"type": "scheduler_output", "payload": {"num_scheduled_tokens": {"a": 4}}}
+    found = imported(json.dumps([step, good]))
+    assert [[row.tokens for row in entry.rows] for entry in found.trace.entries] == [[4]]
+    # Real tokens that no padded length holds: 12 of a piece of which the log says that it was padded to 8.
+    draft = Draft()
+    draft.step("prefill").rows = [Row(tokens=12, padded=8)]
+    draft.step("prefill").rows = [Row(tokens=-1)]
+    draft.step("prefill").rows = [Row(tokens=12)]
+    assert [entry.step for entry in draft.trace().entries] == [1]
+    assert draft.impossible == 2
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "hello\nworld", "# a heading\n\nsome prose about masks"])

@@ -41,7 +41,7 @@ class NonFinite(Rule):
     code = "MD401"
     name = "non-finite"
     rests_on = "run"
-    absorbs = ("MD402", "MD603")
+    absorbs = ("MD402", "MD603", "MD906")
     fires = (
         """
 steps:
