@@ -37,6 +37,7 @@ from mlxdiag.record.labels import Labels
 from mlxdiag.record.lineage import Lineage
 from mlxdiag.record.origins import Origins
 from mlxdiag.record.output import Output
+from mlxdiag.record.visible import Visible
 from mlxdiag.traces.types import Attention, Entry, Family, Fault, Row, Tokens
 
 
@@ -96,6 +97,8 @@ class Recorder:
         """Drafts of the last verify block of each model and sequence, until its rollback."""
         self._taken_back: dict[tuple[str | None, str], int] = {}
         """Tokens that programs have asked back, by model and sequence; of sequences in progress."""
+        self.visible: Visible | None = None
+        """At the visibility level: what reads the masks."""
         self._forks = Forks(self.lineage)
         self._thread = _Thread()
         self._lock = threading.RLock()
@@ -247,6 +250,8 @@ class Recorder:
                 self._settle()
                 self._forward(event)
                 return
+            if self.visible is not None:
+                self.visible.happened(event)
             if self._thread.deaf:
                 return
             if event.op == "copy":
@@ -289,8 +294,9 @@ class Recorder:
             phase=phase,
             model=event.model,
             rows=[self._speak(row, event.model) for row in rows],
-            attention=_calls(event, watched),
+            attention=_calls(event, watched, self.visible),
             error=_fault(event),
+            note=_unread(self.visible),
         )
         self._thread.recent.append((event.model, phase))
         self.step += 1
@@ -350,15 +356,23 @@ class Recorder:
             self.output.put(entry)
 
 
-def _calls(event: StepEvent, watched: Watched) -> list[Attention] | None:
+def _calls(event: StepEvent, watched: Watched, visible: Visible | None) -> list[Attention] | None:
     """Attention calls with layers left out where they are all of their family."""
-    calls = to_attention(event.attention, watched.geometry)
+    geometry = watched.geometry
+    observed = (lambda call: visible.of(call, geometry)) if visible is not None else None
+    calls = to_attention(event.attention, geometry, observed)
     families = watched.families
     for index, call in enumerate(calls):
         family = families.get(call.family or "")
         if family is not None and call.layers == family.layers:
             calls[index] = msgspec.structs.replace(call, layers=None)
     return calls or None
+
+
+def _unread(visible: Visible | None) -> str | None:
+    if visible is None or visible.known:
+        return None
+    return "visibility not observed: the keys of a batch, or keys that were there before, cannot be told"
 
 
 def _phase(event: StepEvent, rows: Sequence[Row]) -> str:

@@ -19,6 +19,7 @@ from mlxdiag.record.options import Options
 from mlxdiag.record.output import File, Output, header, own_name
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.ring import Ring
+from mlxdiag.record.visible import Visible
 
 HOOKS = {
     "mlx_lm.models.cache": ("mlxdiag.record.files", "mlxdiag.record.prompt_caches"),
@@ -43,6 +44,9 @@ class Session:
         self.probe = Probe(self.recorder.sink, level=level, fault=self.recorder.fault)
         self.recorder.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
         self.recorder.on_fault = self._step_aside
+        if level == "visibility":
+            self.recorder.visible = Visible(self.probe)
+            self.probe.before = self.recorder.visible.before
         self.probe.install()
         compiled.install(mlx.core, self.recorder)
         self._closed = False

@@ -232,6 +232,40 @@ def test_a_ring_never_grows(tmp_path: Path, model: Any) -> None:
     assert lines[0] <= 1 + 2 * 5 + 1, "a model, twice five entries, the end"
 
 
+def test_the_visibility_level_counts_what_every_query_sees(tmp_path: Path, model: Any) -> None:
+    alone = answer(model)
+    with mlxdiag.recording(tmp_path / "t.yaml", level="visibility") as path:
+        assert answer(model) == alone
+        cache = model.make_cache()
+        model(mx.arange(5, 25)[None], cache=cache)
+        model(mx.array([[7, 8]]), cache=copy.deepcopy(cache))
+        model(mx.array([[9]]), cache=cache)
+    trace = read(path)
+    forwards = [entry for entry in trace.entries if entry.phase in ("prefill", "chunk", "decode")]
+    for entry, call in ((entry, call) for entry in forwards for call in entry.attention or ()):
+        start, window = (entry.rows or [])[0].offset or 0, 16 if call.family == "sliding" else 10**6
+        assert call.visible == [[min(p + 1, window) for p in range(start, start + (call.q or 0))]]
+        assert not any((call.totals or {}).values())
+    assert inspect_trace(trace).findings == []
+
+
+def test_the_visibility_level_finds_a_window_that_is_one_too_wide(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = gemma3_text.create_attention_mask
+
+    def wide(h: Any, cache: Any = None, window_size: int | None = None) -> Any:
+        return real(h, cache, window_size=window_size and window_size + 1)
+
+    monkeypatch.setattr(gemma3_text, "create_attention_mask", wide)
+    with mlxdiag.recording(tmp_path / "shapes.yaml") as blind:
+        answer(model)
+    with mlxdiag.recording(tmp_path / "visibility.yaml", level="visibility") as path:
+        answer(model)
+    assert inspect_trace(read(blind)).findings == []
+    assert "MD302" in [finding.code for finding in inspect_trace(read(path)).findings]
+
+
 @pytest.fixture
 def compiling() -> Iterator[None]:
     """The tests of a CPU run with compilation off."""

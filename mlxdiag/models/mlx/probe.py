@@ -58,13 +58,17 @@ class Probe:
         attend: Attend | None = None,
         fault: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`fault` takes a fault of the probe itself, which the program does not feel then; else it is raised."""
+        """`fault` takes a fault of the probe itself, which the program then does not feel; without it, such
+        a fault is raised.
+        """
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
         self.sink = sink
         self.level = level
         self.feeding: Feeding | None = None
         """What the next forward feeds; read at the visibility level only, and dropped after one forward."""
+        self.before: Callable[[StepEvent, Any], Feeding | None] | None = None
+        """Asked for `feeding` when a forward begins, with the caches that it was given."""
         self.identity = Identity() if level == "visibility" else None
         self._watcher = (
             AttendWatcher(self.identity, attend, lambda: self.feeding) if attend or self.identity else None
@@ -147,13 +151,13 @@ class Probe:
     def _patch_cache(self, cls: type) -> None:
         own, add = vars(cls), self._patches.add
         batched = kind_of(cls) in ("batch", "batch_rotating")
-        operations = Operations(self.sink, self._copied, self.identity.quantized if self.identity else None)
+        operations = Operations(self.sink, self.copied, self.identity.quantized if self.identity else None)
         if "update_and_fetch" in own:
             make = batch_update_wrapper if batched else update_wrapper
             add(
                 cls,
                 "update_and_fetch",
-                partial(make, local=self._local, watcher=self._watcher, on_copy=self._copied),
+                partial(make, local=self._local, watcher=self._watcher, on_copy=self.copied),
             )
         for name, maker in operations.makers.items():
             if name in own:
@@ -163,7 +167,8 @@ class Probe:
         if "merge" in own and kind_of(cls) in ("batch", "batch_rotating", "recurrent"):
             add(cls, "merge", shielded(operations.merge, self._local.fault))
 
-    def _copied(self, cache: Any, tag: Tag, parent: int) -> None:
+    def copied(self, cache: Any, tag: Tag, parent: int) -> None:
+        """Tell the sink of a copied cache: its tag, and the uid of the original."""
         event = event_of("copy", tag, cache)
         event.after, event.parents = event.before, [parent]
         self.sink(event)
@@ -212,7 +217,10 @@ class Probe:
             try:
                 batch, q = _shape_of_input(args, kwargs)
                 step = StepEvent(self.watch(model), batch, q, [])
-                frame = local.frame = Frame(step, _caches_in(args, kwargs))
+                caches = _caches_in(args, kwargs)
+                if self.before is not None:
+                    self.feeding = self.before(step, caches)
+                frame = local.frame = Frame(step, caches)
             except Exception as error:  # noqa: BLE001
                 local.failed(error)
                 return original(model, *args, **kwargs)
@@ -226,7 +234,7 @@ class Probe:
                 local.frame = None
                 self.feeding = None
                 try:
-                    step.uids = uids_of(frame.caches, self._copied)
+                    step.uids = uids_of(frame.caches, self.copied)
                 except Exception as error:  # noqa: BLE001
                     local.failed(error)
                 self.sink(step)
