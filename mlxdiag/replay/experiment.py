@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
     whole = config if config is not None else _whole_config(model)
     if config is not None:
         _require_same_family(model, config)
-    families = _overlay(geometry.from_config(whole).families(), model.layers or {})
+    own = geometry.from_config(whole).families()
+    # A checkpoint runs with its own windows, whatever the trace's model had.
+    families = _overlay(own, model.layers or {}) if config is None else own
     try:
         laid = planning.lay(trace, families, source=source, model=model)
     except planning.ImpossibleError as error:
@@ -88,7 +91,16 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
         except UnjudgedError:
             raise error from None
         return Prepared(laid, model, whole, families, _judge(before, source), error)
+    other = _other_windows(own, model.layers or {}) if config is not None else ()
+    laid = msgspec.structs.replace(laid, notes=(*laid.notes, *other))
     return Prepared(laid, model, whole, families, _judge(trace, source))
+
+
+def _other_windows(own: dict[str, Family], traced: dict[str, Family]) -> Iterator[str]:
+    for name, family in traced.items():
+        held = own[name].window if name in own else None
+        if held is not None and family.window is not None and family.window != held:
+            yield f"{name} layers: the checkpoint's window of {held} is run, the trace's was {family.window}"
 
 
 def _require_same_family(model: Model, config: dict[str, Any]) -> None:

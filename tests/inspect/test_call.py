@@ -182,3 +182,20 @@ def test_a_cap_that_must_have_acted_is_assumed_but_not_known():
     )
     assert (capped.live, capped.live_start, capped.live_known) == (1024, 512, False)
     assert (early.live, early.live_start, early.live_known) == (512, 0, True)
+
+
+def test_a_buffer_without_spare_slots_explains_no_mask():
+    from mlxdiag.inspect.inspector import inspect_trace
+
+    report = inspect_trace(
+        parse(
+            """\
+schema: mlxdiag.trace/1
+model: {layers: {sliding: {attention: sliding, window: 8}}}
+steps:
+- {rows: [{offset: 12, tokens: 4}], attention: [{family: sliding, buffer: 12, k: 11, mask: [4, 16]}]}
+"""
+        )
+    )
+    (finding,) = report.findings
+    assert "physical buffer" not in str(finding)

@@ -74,3 +74,12 @@ def test_a_half_precision_checkpoint_is_computed_in_float32_and_says_so(tmp_path
     ran = experiment.run_policies(prepared, instance, ("strict",))[0]
     assert ran.report.findings == []
     assert ran.outcome.compared == 21
+
+
+def test_a_checkpoint_runs_with_its_own_window_and_says_where_the_trace_had_another():
+    from mlxdiag.models import catalogue
+
+    config = {**catalogue.config("gemma3_text"), "sliding_window": 16}
+    prepared = experiment.prepare(trace(STEP, "gemma3_text"), source="t", config=config)
+    assert prepared.families["sliding"].window == 16
+    assert prepared.plan.notes == ("sliding layers: the checkpoint's window of 16 is run, the trace's was 8",)

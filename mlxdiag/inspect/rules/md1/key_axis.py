@@ -279,7 +279,7 @@ def _long_consequence(call: Call, severity: str) -> str:
 
 def _physical(call: Call) -> list[str]:
     buffer = call.attention.buffer
-    if buffer is None or call.q is None or call.m != buffer + call.q:
+    if buffer is None or buffer == call.cursor or call.q is None or call.m != buffer + call.q:
         return []
     return [
         f"the mask was sized from the physical buffer ({buffer} slots), not from the {call.cursor} tokens it "
