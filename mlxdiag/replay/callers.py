@@ -97,6 +97,10 @@ def _caller(
 ) -> CallerMask:
     if len(shape) < 2 or min(shape) < 1:
         raise UnreadableError(f"{where}.shape: {list(shape)} is not a mask of queries x keys")
+    if max(shape[:-2], default=1) > 1:
+        raise UnjudgedError(
+            f"{where}.shape: {list(shape)} differs by row; a replay builds one mask for all rows"
+        )
     q, m = shape[-2], shape[-1]
     if max(q, m) > LONGEST:
         raise UnjudgedError(f"{where}.shape: a mask of {q} x {m} is more than a replay builds ({LONGEST})")

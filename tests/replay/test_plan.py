@@ -233,6 +233,14 @@ def test_a_scheduler_of_less_than_nothing_is_refused(name):
         lay('{"step": 1, "rows": [{"seq": "a", "offset": 9, "tokens": 1}]}', f"scheduler: {{{name}: -1}}\n")
 
 
+def test_a_mask_of_its_own_for_every_row_is_not_taken_for_one_without_padding():
+    with pytest.raises(UnjudgedError, match=r"step 1: mask\.shape: \[2, 1, 5, 5\] differs by row"):
+        lay(
+            """{"step": 1, "rows": [{"seq": "a", "tokens": 5}, {"seq": "b", "tokens": 3, "left_padding": 2}],
+            "mask": {"shape": [2, 1, 5, 5], "offset": 0}}""".replace("\n", " ")
+        )
+
+
 def test_a_recorded_policy_that_nobody_knows_is_refused():
     with pytest.raises(UnreadableError, match=r"scheduler\.misfit: 'shrug' is unknown; known: strict"):
         lay('{"step": 1, "rows": [{"seq": "a", "tokens": 1}]}', "scheduler: {misfit: shrug}\n")
