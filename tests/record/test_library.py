@@ -242,7 +242,7 @@ def test_the_visibility_level_counts_what_every_query_sees(tmp_path: Path, model
         model(mx.array([[9]]), cache=cache)
     trace = read(path)
     forwards = [entry for entry in trace.entries if entry.phase in ("prefill", "chunk", "decode")]
-    for entry, call in ((entry, call) for entry in forwards for call in entry.attention or ()):
+    for entry, call in ((one, call) for one in forwards for call in one.attention or ()):
         start, window = (entry.rows or [])[0].offset or 0, 16 if call.family == "sliding" else 10**6
         assert call.visible == [[min(p + 1, window) for p in range(start, start + (call.q or 0))]]
         assert not any((call.totals or {}).values())
