@@ -56,9 +56,13 @@ class Run:
             return False
         if entry.model is not None:
             self.switch(entry)
-        self.before = self.step
-        if entry.step is not None:
-            self.step = entry.step
+        if phase == "note":
+            # It may tell of an earlier step: what a recorder reads only when nobody waits for it.
+            self.before = entry.step
+        else:
+            self.before = self.step
+            if entry.step is not None:
+                self.step = entry.step
         self.last = entry
         return bool(self.sequences.feed(entry))
 

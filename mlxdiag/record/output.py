@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Protocol
@@ -65,7 +65,7 @@ def header(level: str, tokens: bool, ring: int = 0) -> Header:
         },
         level=level,
         ids="raw" if tokens else None,
-        note=f"a ring: the last {ring} to {2 * ring} entries" if ring else None,
+        note="; ".join(_notes(level, ring)) or None,
     )
 
 
@@ -73,6 +73,13 @@ def program() -> str:
     """Name of the running script; of the package, for one that `python -m` runs."""
     path = Path(sys.argv[0] if sys.argv else "")
     return (path.parent.name if path.name == "__main__.py" else path.name) or "python"
+
+
+def _notes(level: str, ring: int) -> Iterator[str]:
+    if level == "digest":
+        yield "two rows of each mask were summed: a few outputs more in the program's own graph"
+    if ring:
+        yield f"a ring: the last {ring} to {2 * ring} entries"
 
 
 def beside(path: Path, mark: str) -> Path:

@@ -31,6 +31,7 @@ from mlxdiag.models.mlx.probe import Event, StepEvent, to_attention
 from mlxdiag.models.mlx.probe_patches import Patches
 from mlxdiag.models.mlx.probe_tags import uids_of
 from mlxdiag.record.announce import announce
+from mlxdiag.record.digests import Digests
 from mlxdiag.record.events import Gathered, entry_of
 from mlxdiag.record.forks import Forks
 from mlxdiag.record.labels import Labels
@@ -99,6 +100,7 @@ class Recorder:
         """Tokens that programs have asked back, by model and sequence; of sequences in progress."""
         self.visible: Visible | None = None
         """At the visibility level: what reads the masks."""
+        self._digests = Digests()
         self._forks = Forks(self.lineage)
         self._thread = _Thread()
         self._lock = threading.RLock()
@@ -238,6 +240,8 @@ class Recorder:
     def _close(self, exit_code: int | None, end: bool) -> None:
         with self._lock:
             self._settle()
+            for digest in self._digests.rest():
+                self._put(digest)
             for seq, spoken in list(self._spoken.items()):
                 self.finish(seq, spoken.model)
             if end and self.output.started:
@@ -298,6 +302,9 @@ class Recorder:
             error=_fault(event),
             note=_unread(self.visible),
         )
+        if event.digests:
+            for digest in self._digests.ready(self.step, event, rows, watched.geometry):
+                self._put(digest)
         self._thread.recent.append((event.model, phase))
         self.step += 1
         self._put(entry)

@@ -40,11 +40,10 @@ class Session:
         self._writes_end = not (main and launched)
         self.path = own_name(options.path, main)
         self.recorder = Recorder(self._output(), tokens=options.tokens)
-        level = "visibility" if options.level == "visibility" else "shapes"
-        self.probe = Probe(self.recorder.sink, level=level, fault=self.recorder.fault)
+        self.probe = Probe(self.recorder.sink, level=options.level, fault=self.recorder.fault)
         self.recorder.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
         self.recorder.on_fault = self._step_aside
-        if level == "visibility":
+        if options.level == "visibility":
             self.recorder.visible = Visible(self.probe)
             self.probe.before = self.recorder.visible.before
         self.probe.install()

@@ -266,6 +266,42 @@ def test_the_visibility_level_finds_a_window_that_is_one_too_wide(
     assert "MD302" in [finding.code for finding in inspect_trace(read(path)).findings]
 
 
+def test_the_digest_level_counts_what_two_queries_of_each_mask_see(tmp_path: Path, model: Any) -> None:
+    alone = answer(model)
+    with mlxdiag.recording(tmp_path / "t.yaml", level="digest") as path:
+        assert answer(model) == alone
+    trace = read(path)
+    digests = [entry for entry in trace.entries if entry.note]
+    (first, second) = [call for entry in digests for call in entry.attention or ()]
+    assert [(call.offset, call.q) for call in (first, second)] == [(16, 16), (32, 7)]
+    assert first.visible == [[16, *[-1] * 14, 16]], "a window of 16; the queries between were not read"
+    assert second.visible == [[16, *[-1] * 5, 16]]
+    report = inspect_trace(trace)
+    assert report.findings == []
+
+
+@pytest.mark.parametrize(("plant", "code"), [("wide", "MD302"), ("late", "MD303"), ("early", "MD305")])
+def test_the_digest_level_finds_masks_of_the_right_shape_and_the_wrong_content(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch, plant: str, code: str
+) -> None:
+    real = gemma3_text.create_attention_mask
+
+    def planted(h: Any, cache: Any = None, window_size: int | None = None) -> Any:
+        mask = real(h, cache, window_size=window_size and window_size + (plant == "wide"))
+        if not isinstance(mask, mx.array) or plant == "wide":
+            return mask
+        return mx.roll(mask, {"late": 1, "early": -1}[plant], axis=-1)
+
+    monkeypatch.setattr(gemma3_text, "create_attention_mask", planted)
+    found = {}
+    for level in ("shapes", "digest"):
+        with mlxdiag.recording(tmp_path / f"{level}.yaml", level=level) as path:
+            answer(model)
+        found[level] = {finding.code for finding in inspect_trace(read(path)).findings}
+    assert found["shapes"] == set()
+    assert code in found["digest"]
+
+
 @pytest.fixture
 def compiling() -> Iterator[None]:
     """The tests of a CPU run with compilation off."""

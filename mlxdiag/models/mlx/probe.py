@@ -23,11 +23,13 @@ from mlxdiag.models.mlx import caches as own_caches
 from mlxdiag.models.mlx.attend import Attend
 from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx.probe_calls import (
+    Watcher,
     attention_wrapper,
     batch_update_wrapper,
     rope_wrapper,
     update_wrapper,
 )
+from mlxdiag.models.mlx.probe_digest import DigestWatcher, evaluated_with
 from mlxdiag.models.mlx.probe_entries import to_attention
 from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
 from mlxdiag.models.mlx.probe_frame import Frame, Local
@@ -39,7 +41,7 @@ from mlxdiag.models.mlx.probe_watcher import AttendWatcher
 
 __all__ = ["AttentionEvent", "CacheEvent", "Event", "Feeding", "Probe", "Seen", "StepEvent", "to_attention"]
 
-LEVELS = ("shapes", "visibility")
+LEVELS = ("shapes", "digest", "visibility")
 
 
 class Probe:
@@ -70,9 +72,11 @@ class Probe:
         self.before: Callable[[StepEvent, Any], Feeding | None] | None = None
         """Asked for `feeding` when a forward begins, with the caches that it was given."""
         self.identity = Identity() if level == "visibility" else None
-        self._watcher = (
-            AttendWatcher(self.identity, attend, lambda: self.feeding) if attend or self.identity else None
-        )
+        self._watcher: Watcher | None = None
+        if attend or self.identity:
+            self._watcher = AttendWatcher(self.identity, attend, lambda: self.feeding)
+        elif level == "digest":
+            self._watcher = DigestWatcher()
         self._local = Local(fault)
         self._patches = Patches()
         self._installed = 0
@@ -225,7 +229,7 @@ class Probe:
                 local.failed(error)
                 return original(model, *args, **kwargs)
             try:
-                return original(model, *args, **kwargs)
+                return evaluated_with(original(model, *args, **kwargs), step.digests)
             except BaseException as error:
                 step.error, step.error_type = str(error), type(error).__name__
                 step.error_layer = frame.failed

@@ -77,6 +77,8 @@ class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     fate: str | None = None
     fallback: str | None = None
     seen: Seen | None = None
+    digest: int | None = None
+    """Place of its mask's digest in `StepEvent.digests`; digest level only."""
 
 
 class StepEvent(msgspec.Struct):
@@ -93,6 +95,8 @@ class StepEvent(msgspec.Struct):
     error_layer: int | None = None
     uids: list[int] = []
     """The caches that the forward was given, members of a compound one by one, named as in `CacheEvent`."""
+    digests: list[tuple[Any, Any]] = []
+    """Digest level only: each mask and its lazy digest, the one exception to "never an array"."""
 
 
 class CacheEvent(msgspec.Struct):
