@@ -13,9 +13,7 @@ from mlxdiag.traces.importers.draft import Draft
 from mlxdiag.traces.importers.importer import KNOWN, TAKEN, UNKNOWN, Importer
 from mlxdiag.traces.importers.records import Record
 
-_HEAD = re.compile(
-    r"^\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?\]?\s*\[(?:error|warn|info|debug|ERROR|WARN|INFO|DEBUG)\]"
-)
+_HEAD = re.compile(r"^\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\]?\s*\[(?i:error|warn|info|debug)\]")
 _FRAME = re.compile(r"^\s*(\S.{0,1000}?)\((\d{1,9})\): ([\w.<>]{1,100})\s*$")
 _AT = re.compile(r"^\s*At:\s*$")
 _BODY = 2000

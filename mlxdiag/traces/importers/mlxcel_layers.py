@@ -27,7 +27,12 @@ _MOST_CALLS = 256
 
 
 class MlxcelLayers(Importer):
-    """State: the forward that calls are being added to. Another length of the same layers begins the next."""
+    """State: the forward that calls are being added to.
+
+    The window is printed by calls with an array mask of models that pass it on, and as 0 by all others:
+    only a native causal call, or an array mask of a model that does pass windows on, is known to be of a
+    full layer by its 0.
+    """
 
     name = "mlxcel-layers"
     program = "mlxcel"
@@ -36,8 +41,9 @@ class MlxcelLayers(Importer):
         super().__init__(draft)
         self.step: Step | None = None
         self.phase = ""
-        self.lengths: dict[int, int] = {}
-        """Keys by window, of the present forward."""
+        self.keys: dict[tuple[str | None, int], set[int]] = {}
+        """Key counts of the present forward, by kind of layer and window."""
+        self.windowed = False
 
     def take(self, record: Record) -> int:
         if record.value is not None:
@@ -57,24 +63,47 @@ class MlxcelLayers(Importer):
         return TAKEN
 
     def _call(self, phase: str, route: str, q: int, k: int, window: int) -> None:
-        step = self.step
-        known = self.lengths.get(window)
-        if step is None or step.rows[0].tokens != q or phase != self.phase or known not in (None, k):
+        step, kind = self.step, self._kind(route, q, k, window)
+        if step is None or self._begins(step, phase, q, k, (kind, window)):
             step = self.step = self.draft.step("decode" if q == 1 else "prefill" if q == k else "chunk")
             step.rows = [Row(tokens=q)]
             step.infer("rows.tokens", "the queries; padding is not told apart")
-            self.lengths, self.phase = {}, phase
-        self.lengths[window] = k
-        family = self.draft.family("sliding" if window else "full")
-        call = Attention(family=family, window=window or None, q=q, k=k, mask=_MASKS.get(route, UNSET))
-        step.infer("attention.family", "window_size > 0: a sliding layer")
-        if window:
-            self.draft.windows.setdefault(window, 1)
-        elif step.rows[0].offset is None and k >= q:
+            self.keys, self.phase = {}, phase
+        self.keys.setdefault((kind, window), set()).add(k)
+        if kind == "full" and step.rows[0].offset is None and k >= q:
+            step.phase = "decode" if q == 1 else "chunk" if k > q else "prefill"
             step.rows = [Row(tokens=q, offset=k - q)]
             step.infer("rows.offset", "keys less queries of a layer without a window")
+        family = None if kind is None else self.draft.family(kind)
+        call = Attention(family=family, window=window or None, q=q, k=k, mask=_MASKS.get(route, UNSET))
         if call not in step.calls and len(step.calls) < _MOST_CALLS:
             step.calls = [*step.calls, call]
+
+    def _begins(self, step: Step, phase: str, q: int, k: int, layer: tuple[str | None, int]) -> bool:
+        """Whether a call is of the next forward: another phase or length, or other keys of such layers.
+
+        Layers of an unknown kind may return several; there it is keys grown by what was just fed, or a fresh
+        prompt where keys were held, and the other way round.
+        """
+        if step.rows[0].tokens != q or phase != self.phase:
+            return True
+        known = self.keys.get(layer, set())
+        if not known or k in known:
+            return False
+        if layer[0] is not None:
+            return True
+        return k - q in known or (q > 1 and (known == {q}) != (k == q))
+
+    def _kind(self, route: str, q: int, k: int, window: int) -> str | None:
+        if window:
+            self.windowed = True
+            self.draft.windows.setdefault(window, 1)
+            return "sliding"
+        bound = self.draft.window()
+        beyond = q == 1 and bound is not None and k > bound
+        if route == "native_causal" or beyond or (self.windowed and route in ("array_mask", "mask")):
+            return "full"
+        return None
 
 
 def _axes(text: str) -> list[int]:

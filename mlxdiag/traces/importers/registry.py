@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -27,7 +27,7 @@ from mlxdiag.traces.importers.plain_text import PlainText
 from mlxdiag.traces.importers.rapid_mlx import RapidMlx
 from mlxdiag.traces.importers.records import Record, records
 from mlxdiag.traces.importers.sglang import Sglang
-from mlxdiag.traces.importers.text import lines_of
+from mlxdiag.traces.importers.text import Packed, lines_of
 from mlxdiag.traces.importers.tgi import Tgi
 from mlxdiag.traces.importers.traceback import Traceback
 from mlxdiag.traces.importers.vllm import Vllm
@@ -90,7 +90,7 @@ def read(logs: Iterable[tuple[str, BinaryIO]], model: Entry | None = None) -> Im
     names = []
     for name, file in logs:
         names.append(name)
-        for record in records(lines_of(file)):
+        for record in _records(name, file):
             owner, verdict = _offer(record, importers)
             if owner is None:
                 unknown += 1
@@ -106,6 +106,13 @@ def read(logs: Iterable[tuple[str, BinaryIO]], model: Entry | None = None) -> Im
         raise UnreadableError(_nothing(names, passed, unknown))
     trace = draft.trace()
     return Imported(trace, dict(taken), dict(passed), unknown, draft.impossible)
+
+
+def _records(name: str, file: BinaryIO) -> Iterator[Record]:
+    try:
+        yield from records(lines_of(file))
+    except Packed as error:
+        raise UnreadableError(f"{name}: compressed ({error}); unpack it first") from None
 
 
 def _offer(record: Record, importers: list[Importer]) -> tuple[Importer | None, int]:

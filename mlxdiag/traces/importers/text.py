@@ -19,15 +19,23 @@ _QUOTED = re.compile(r"^(?:> ?)+")
 _COMPOSE = re.compile(r"^[\w.-]{1,64} +\| ")
 """What docker compose puts in front of every line."""
 _WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2"}
 _MARK = b"\xef\xbb\xbf"
+
+
+class Packed(Exception):
+    """The file is an archive or compressed; the text names the format."""
 
 
 def lines_of(file: BinaryIO) -> Iterator[str]:
     """The lines of a log, cleaned, read as they are asked for; bytes that are no text become U+FFFD.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError where the file cannot be read, Packed where it is compressed.
     """
     first = file.readline(LONGEST_BODY)
+    for mark, what in _PACKED.items():
+        if first.startswith(mark):
+            raise Packed(what)
     wide = _WIDE.get(first[:2])
     if wide is not None:
         yield from map(clean, (first + file.read())[2:].decode(wide, "replace").split("\n"))

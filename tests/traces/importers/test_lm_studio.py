@@ -50,6 +50,19 @@ def test_bodies_and_paths_stay_out():
     assert b"jane" not in written
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "[2026-09-14 08:00:00][ERROR][model] ",
+        "2026-09-14 08:00:00 [ERROR] ",
+        "[2026-09-14 08:00:00.9] [error] ",
+    ],
+)
+def test_forms_of_a_head(head):
+    text = f"{head}ValueError: {MERGE}\n{CACHE}"
+    assert steps_of(text)[0]["error"]["where"] == "mlx_lm.models.cache.merge"
+
+
 def test_a_quantised_ring_is_an_unsupported_combination():
     assert codes(f"{HEAD}NotImplementedError: RotatingKVCache Quantization NYI") == [("MD904", "error")]
 

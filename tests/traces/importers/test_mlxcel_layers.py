@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlxdiag.errors import UnreadableError
-from tests.traces.importers.reading import codes, imported, steps_of
+from tests.traces.importers.reading import codes, gemma4, imported, steps_of
 
 
 def call(q, k, window, route="array_mask", phase="prefill", dispatch=1):
@@ -32,13 +32,33 @@ def test_the_keys_are_judged_against_what_the_caches_must_return():
 
 
 def test_another_key_count_of_the_same_layers_is_the_next_forward():
-    log = "".join(
-        call(1, 512, 512, "unmasked", "decode") + call(1, 600 + i, 0, "unmasked", "decode") for i in (0, 1, 2)
-    )
-    steps = steps_of(log)
+    decodes = [(512, 600), (512, 601), (512, 602)]
+    log = "".join(call(1, k, 0, "unmasked", "decode") for pair in decodes for k in pair)
+    steps = steps_of(log, model=gemma4(512))
     assert [step["rows"][0].get("offset") for step in steps] == [599, 600, 601]
     assert {step["phase"] for step in steps} == {"decode"}
+    assert codes(log, model=gemma4(512)) == []
+
+
+def test_chunks_of_a_prompt_are_steps_of_their_own():
+    log = "".join(
+        call(512, sliding, 512) * 5 + call(512, full, 0)
+        for sliding, full in ((512, 512), (1023, 1024), (1023, 1536))
+    )
+    steps = steps_of(log)
+    assert [(step["phase"], step["rows"][0].get("offset")) for step in steps] == [
+        ("prefill", 0),
+        ("chunk", 512),
+        ("chunk", 1024),
+    ]
     assert codes(log) == []
+
+
+def test_a_window_of_0_tells_nothing_where_no_call_prints_one():
+    (step,) = steps_of(call(160, 671, 0) + call(160, 2208, 0))
+    assert ["family" in one for one in step["attention"]] == [False, False]
+    assert "offset" not in step["rows"][0]
+    assert codes(call(160, 671, 0) + call(160, 2208, 0)) == []
 
 
 def test_an_unmasked_call_has_no_mask_and_an_array_one_an_unknown_mask():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -71,6 +72,12 @@ def test_numbers_that_cannot_be_are_left_out_and_counted():
 def test_a_text_of_no_known_format_is_unreadable(text):
     with pytest.raises(UnreadableError, match=r"log-0: none of \d lines is of a known format"):
         imported(text)
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(WARNING.encode()), b"PK\x03\x04rest", b"BZh9rest"])
+def test_a_compressed_log_says_what_to_do(packed):
+    with pytest.raises(UnreadableError, match=r"log-0: compressed .*unpack it first"):
+        imported(packed)
 
 
 def test_the_config_stands_for_the_model():
