@@ -70,7 +70,7 @@ class TestErrors:
         assert [len(s.attention) for s in told if isinstance(s, StepEvent)] == [0, 2]
 
     def test_an_unknown_level(self) -> None:
-        with pytest.raises(ValueError, match="shapes, visibility"):
+        with pytest.raises(ValueError, match="shapes, digest, visibility"):
             Probe(print, "everything")
 
 
