@@ -8,7 +8,7 @@ from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import masks
 from mlxdiag.replay.ops import CacheChoice, CallerMask, Cut, Feed, Forward, Op, Unmasked
 from mlxdiag.replay.tape import LONGEST
-from mlxdiag.traces.types import Entry, Family, Trace
+from mlxdiag.traces.types import Attention, Entry, Family, Trace
 
 
 def of(
@@ -46,7 +46,7 @@ def of(
         window = call.window or (families[call.family].window if call.family in families else None)
         yield _caller(
             shape,
-            None if shape[-1] == window else shape[-1] - shape[-2],
+            _offset(call, shape, window),
             feed,
             call.family,
             window,
@@ -85,6 +85,16 @@ def unmasked(entry: Entry, families: dict[str, Family], own: Mapping[str, CacheC
             yield Unmasked(call.family, call.mask == "causal")
 
 
+def _offset(call: Attention, shape: tuple[int, ...], window: int | None) -> int | None:
+    """The offset that a recorded mask was built with, as far as its shape tells."""
+    q, m = shape[-2], shape[-1]
+    if m != window:
+        return m - q
+    # A mask capped to the window is the same at any offset; that of the call says that none was stale.
+    own = call.offset
+    return own if isinstance(own, int) and q != m and own + q > m else None
+
+
 def _caller(
     shape: tuple[int, ...],
     offset: int | None,
@@ -98,9 +108,7 @@ def _caller(
     if len(shape) < 2 or min(shape) < 1:
         raise UnreadableError(f"{where}.shape: {list(shape)} is not a mask of queries x keys")
     if max(shape[:-2], default=1) > 1:
-        raise UnjudgedError(
-            f"{where}.shape: {list(shape)} differs by row; a replay builds one mask for all rows"
-        )
+        raise UnjudgedError(f"{where}.shape: {list(shape)} differs by row; a replay builds one for all rows")
     q, m = shape[-2], shape[-1]
     if max(q, m) > LONGEST:
         raise UnjudgedError(f"{where}.shape: a mask of {q} x {m} is more than a replay builds ({LONGEST})")
@@ -130,7 +138,7 @@ def recorded_misfit(trace: Trace) -> str | None:
         for call in entry.attention or []:
             if call.fate == "discarded" and call.fallback:
                 return f"discard:{'windowed' if call.fallback == 'causal' else call.fallback}"
-            if call.fallback == "sliced":
+            if call.fallback == "sliced" and (call.q or 0) > 1:
                 return "crop:old"
             if call.fate == "cropped":
                 return f"crop:{call.crop or 'old'}"
@@ -139,6 +147,13 @@ def recorded_misfit(trace: Trace) -> str | None:
             if call.fate == "rejected":
                 return "raise"
     return None
+
+
+def undecided(trace: Trace) -> bool:
+    """Whether masks were dropped and nothing says what attention fell back to."""
+    calls = [call for entry in trace.entries for call in entry.attention or []]
+    dropped = [call for call in calls if call.fate == "discarded"]
+    return bool(dropped) and all(call.fallback is None for call in dropped)
 
 
 def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
