@@ -67,6 +67,8 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             # A body, printed over many lines behind the head of a log line.
             yield Record(line[:-1][:LONGEST_LINE])
             yield from _document("{", source)
+        elif line.endswith("}") and ': {"' in line and _HEAD.match(line):
+            yield from _with_body(line)
         elif line.startswith("data:"):
             yield _event(line)
         elif _may_continue(line):
@@ -121,6 +123,15 @@ def _continues(before: str, line: str) -> bool:
     if _SPAN.search(line):
         return not _SPAN.search(before)
     return bool(_TOLD.search(line)) and not _TOLD.search(before)
+
+
+def _with_body(line: str) -> Iterator[Record]:
+    """A log line that ends in a JSON body: its head and the body, or the line where that is no JSON."""
+    head, _, body = line.partition(': {"')
+    value = _decoded('{"' + body)
+    yield Record((line if value is None else head)[:LONGEST_LINE])
+    if value is not None:
+        yield Record("", value)
 
 
 def _event(line: str) -> Record:

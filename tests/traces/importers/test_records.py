@@ -70,6 +70,12 @@ def test_a_body_behind_the_head_of_a_log_line():
     assert found[-1] == ("", {"a": 1})
 
 
+def test_a_body_at_the_end_of_a_log_line():
+    head = "2026-08-30 11:02:17,553 - DEBUG - Outgoing Response"
+    assert told(f'{head}: {{"a": 1}}') == [(head, None), ("", {"a": 1})]
+    assert told(f'{head}: {{"a": 1}} and more}}') == [(f'{head}: {{"a": 1}} and more}}', None)]
+
+
 def test_an_event_is_its_value():
     (record,) = records(['data: {"a": 1}'])
     assert (record.value, record.prefix) == ({"a": 1}, "data")
