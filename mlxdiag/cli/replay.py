@@ -92,7 +92,13 @@ def main(
     broken = prepared.broken or broken
     for note in prepared.plan.notes:
         complain(f"note: {note}")
-    chosen = chosen or (prepared.plan.misfit,)
+    chosen = chosen or (
+        policies.FALLBACKS if prepared.plan.undecided else policies.parse(prepared.plan.misfit)
+    )
+    if prepared.plan.undecided and misfit is None:
+        complain(
+            "note: masks were dropped and the trace does not say for what; the usual fallbacks are compared"
+        )
     if plan:
         code = show_plan(prepared, chosen, settings.format)
         if broken is not None:

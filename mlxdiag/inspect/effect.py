@@ -14,7 +14,8 @@ def in_effect(call: Call) -> str | None:
     """The mask that attention saw: one of the five names above; `None` where that is not known.
 
     A dropped mask leaves its fallback, a rebuilt one is right by construction (windowed), a rejected one
-    nothing at all. An array counts as plain causal where its builder is recorded as one without a window.
+    nothing at all. An array counts as plain causal where its builder is recorded as one without a window
+    and it fits the keys.
     """
     if call.fate == "rejected":
         return None
@@ -27,7 +28,7 @@ def in_effect(call: Call) -> str | None:
     if call.mask_kind == "causal":
         return CAUSAL
     if call.mask_kind == "array":
-        return CAUSAL if call.builder in PLAIN_BUILDERS else ARRAY
+        return CAUSAL if call.builder in PLAIN_BUILDERS and call.m == key_axis(call) else ARRAY
     return None
 
 

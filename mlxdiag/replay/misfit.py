@@ -27,6 +27,10 @@ POLICIES = (
 )
 
 
+FALLBACKS = ("discard:causal", "discard:windowed", "discard:none")
+"""What a consumer may have fallen back to when a trace says only that the mask was dropped."""
+
+
 class GuardRaised(Exception):
     """The consumer refused a mask that is shorter than the keys."""
 

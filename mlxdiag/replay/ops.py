@@ -149,6 +149,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Sequences that begin with another one's tokens: owner and common length."""
     scheduler: Scheduler
     misfit: str
+    undecided: bool = False
+    """Masks were dropped and the trace does not say for what: one policy cannot speak for it."""
     planted: tuple[str, ...] = ()
     """What is put in on purpose because the installed library does it right."""
     notes: tuple[str, ...] = ()

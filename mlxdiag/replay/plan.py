@@ -92,6 +92,7 @@ def lay(
         shared=planner.shared,
         scheduler=planner.scheduler,
         misfit=planner.scheduler.misfit or callers.recorded_misfit(trace) or "strict",
+        undecided=planner.scheduler.misfit is None and callers.undecided(trace),
         planted=tuple(callers.planted(ops, planner.chosen)),
         notes=tuple(dict.fromkeys(planner.notes)),
     )

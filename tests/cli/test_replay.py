@@ -165,3 +165,15 @@ def test_a_checkpoint_of_another_family_is_refused(trace, capsys, tmp_path):
     ran = call(capsys, "replay", trace(FIRST, head=HEAD), "--model", "other")
     assert ran.code == 2
     assert "the checkpoint is of family llama, the trace of gemma3_text" in ran.err
+
+
+def test_a_dropped_mask_with_an_unknown_fallback_is_tried_with_each(trace, capsys):
+    dropped = (
+        '- {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 5}], "attention": '
+        '[{"family": "sliding", "k": 12, "mask": [5, 5], "fate": "discarded"}]}\n'
+    )
+    ran = call(capsys, "replay", trace(FIRST, dropped, head=HEAD))
+    assert "does not say for what" in ran.err
+    for policy in ("discard:causal", "discard:windowed", "discard:none"):
+        assert f"\n  {policy} " in ran.out
+    assert ran.code == 1
