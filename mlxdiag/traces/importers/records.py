@@ -61,7 +61,9 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
         if pending:
             yield Record(pending[:LONGEST_LINE])
             pending = ""
-        if _JSON_HEAD.match(line):
+        if line.startswith("data:"):
+            yield _event(line)
+        elif _JSON_HEAD.match(line):
             yield from _document(line, source)
         elif line.endswith(": {") and _HEAD.match(line):
             # A body, printed over many lines behind the head of a log line.
@@ -69,8 +71,6 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             yield from _document("{", source)
         elif line.endswith("}") and ': {"' in line and _HEAD.match(line):
             yield from _with_body(line)
-        elif line.startswith("data:"):
-            yield _event(line)
         elif _may_continue(line):
             pending, count = line, 1
         elif line.strip():
