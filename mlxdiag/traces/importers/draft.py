@@ -105,10 +105,6 @@ class Draft:
     def recent(self, key: Hashable) -> Step | None:
         return self._keyed.get(key)
 
-    def forget(self, key: Hashable) -> None:
-        """The next step of this key is a new one."""
-        self._keyed.pop(key, None)
-
     def seq(self, name: Hashable, prefix: str = "req") -> str | None:
         """A label for a sequence: a server's own count as it is, anything that a client chose relabelled."""
         if name is None:

@@ -20,12 +20,12 @@ def test_labels_say_which_tokens_are_equal_and_nothing_else():
     assert [draft.label(token) for token in ("b", "a", "b", 7)] == [0, 1, 0, 2]
 
 
-def test_a_keyed_step_is_found_again_until_it_is_forgotten():
+def test_a_keyed_step_is_found_again():
     draft = Draft()
     step = draft.step("chunk", "key")
     assert draft.step("chunk", "key") is step
-    draft.forget("key")
-    assert draft.step("chunk", "key") is not step
+    assert draft.step("chunk", "other") is not step
+    assert draft.step("chunk") is not draft.step("chunk")
 
 
 def test_the_window_is_the_configs_or_the_only_one_seen():
