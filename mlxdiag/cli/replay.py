@@ -80,6 +80,8 @@ def main(
     refuse_overwriting_a_source([trace], output)
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists; --force overwrites it")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"{output}: there is no folder {output.parent}")
     if level not in ("visibility", "shapes"):
         raise UsageError(f"--level: {level!r} is unknown; known: visibility, shapes")
     chosen = policies.parse(misfit) if misfit is not None else ()

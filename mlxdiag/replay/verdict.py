@@ -143,6 +143,10 @@ def _damage(step: StepOutcome) -> str:
         parts.append(
             f"logits part from the single pass at position {step.first} (by up to {step.max_abs:.2g})"
         )
+    elif step.compared and (step.empty or step.wrong_window) and not step.nan:
+        parts.append(
+            "and the single pass gives the same logits, so it has the same fault: it is the library's"
+        )
     return ", ".join(parts) or "padding is attended"
 
 

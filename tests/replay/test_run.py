@@ -3,7 +3,7 @@
 import pytest
 
 from mlxdiag.inspect.findings import codes
-from mlxdiag.replay import experiment
+from mlxdiag.replay import experiment, verdict
 from tests.replay.traces import trace
 
 
@@ -340,3 +340,11 @@ def test_several_queries_that_were_given_no_mask_see_what_comes_later():
     )
     assert ran.outcome.wrong_window == 5
     assert "MD303" in fired(ran)
+
+
+def test_a_fault_that_the_single_pass_shares_is_told_as_the_librarys():
+    """mlx-lm's gemma2 builds one causal mask for every layer, so its window is never enforced."""
+    ran = run('{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 14}]}', "gemma2_windowed")
+    assert ran.outcome.wrong_window == 6
+    assert ran.outcome.steps[0].first is None
+    assert "it is the library's" in verdict.sentences(ran)[0]

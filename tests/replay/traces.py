@@ -9,6 +9,7 @@ TINY = {
     "gpt_oss": "model: {architecture: gpt_oss, layers: {sliding: {attention: sliding, window: 8}}}\n",
     "llama": "model: {architecture: llama}\n",
     "gemma2": "model: {architecture: gemma2}\n",
+    "gemma2_windowed": "model: {architecture: gemma2, layers: {sliding: {attention: sliding, window: 8}}}\n",
 }
 
 
