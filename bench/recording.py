@@ -1,167 +1,108 @@
-"""What recording costs: building the graph of a decode step and of a prefill chunk, recorded and not.
+"""What recording costs: processes that run the same forwards, recorded and not, take turns.
 
-The model has 30 layers with random weights. Turns are interleaved, and a ratio is the median over pairs of
-neighbours. Of a graph only the building is timed: MLX is lazy, and evaluates it the same either way.
+Each is a process of its own, as a recorded program is; patching and unpatching one process over and over
+would cost the interpreter its caches. The model has 30 layers with random weights. A ratio is the median
+over pairs of neighbouring turns. Of a graph only the building is timed: MLX is lazy, and evaluates it the
+same either way.
 """
 
 from __future__ import annotations
 
-import cProfile
-import importlib
 import importlib.util
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Self
 
-import mlx.core as mx
-from mlx.utils import tree_flatten
-from mlx_lm.models import gemma3_text
-
-import mlxdiag
 from bench.clock import Result, at_most, fact
+from mlxdiag.record.launcher import variables
+from mlxdiag.record.options import Options
 
-LAYERS = 30
-STEPS = 6
-PAIRS = 5
+TURNS = 4
 """In each round."""
+SMALL, LARGE = 128, 640
+"""Widths. The graph of the small one takes as long to build, and far less to evaluate."""
 CHUNK = 512
-WALL_STEPS = 8
-"""Steps that are evaluated too: 100 M parameters take their time on a CPU."""
-
-Watch = Callable[[], AbstractContextManager[Any]]
 
 
 def measure(rounds: int) -> Iterator[Result]:
-    small = model(width=128)
-    yield from graph_building(small, rounds)
-    yield from beside(small, rounds)
-    large = model(width=640)
-    yield from wall(large, rounds)
+    turns = TURNS * rounds
+    alone, ratio = compare("shapes", SMALL, 1, turns)
+    measured = f"{1e6 * alone:.0f} us, and {1e6 * alone * (ratio - 1):.0f} us for the record"
+    yield at_most("recording a decode step: its graph", measured, ratio, 1.10)
+    yield whole("shapes", "a decode step", LARGE, 1, turns, 1.01)
+    yield whole("shapes", f"a chunk of {CHUNK}", SMALL, CHUNK, turns, 1.02)
+    yield whole("digest", "a decode step with mask digests", LARGE, 1, turns, 1.02)
+    for name in ("cProfile", "viztracer"):
+        what = f"a decode step under {name}: its graph"
+        if importlib.util.find_spec(name) is None:
+            yield fact(what, f"skipped: pip install {name}")
+        else:
+            yield fact(what, f"{compare(name, SMALL, 1, turns)[1]:.2f} times as long")
 
 
-def model(width: int) -> Any:
-    mx.random.seed(0)
-    made = gemma3_text.Model(
-        gemma3_text.ModelArgs(
-            model_type="gemma3_text",
-            hidden_size=width,
-            num_hidden_layers=LAYERS,
-            intermediate_size=2 * width,
-            num_attention_heads=8,
-            num_key_value_heads=4,
-            head_dim=max(width // 8, 32),
-            vocab_size=30_000 if width > 256 else 1000,
-            sliding_window=512,
-            sliding_window_pattern=6,
+def whole(level: str, what: str, width: int, q: int, turns: int, goal: float) -> Result:
+    """A forward with all that it computes: the recorder's part of it is done when the graph is built."""
+    alone, ratio = compare(level, width, q, turns)
+    with Worker("plain", width, q, "all") as worker:
+        seconds = worker.turn()
+    added = alone * (ratio - 1)
+    measured = f"{1000 * seconds:.0f} ms, and {1000 * added:.2f} ms for the record"
+    what = f"recording {what}, {worker.parameters} M parameters"
+    return at_most(what, measured, 1 + added / seconds, goal)
+
+
+def compare(watch: str, width: int, q: int, turns: int) -> tuple[float, float]:
+    """Median seconds of a turn alone, and the median ratio of a watched one to its neighbour."""
+    with Worker("plain", width, q) as plain, Worker(watch, width, q) as watched:
+        pairs = [_pair(plain, watched, turn) for turn in range(turns)]
+    return statistics.median(a for a, _ in pairs), statistics.median(b / a for a, b in pairs)
+
+
+def _pair(plain: Worker, watched: Worker, turn: int) -> tuple[float, float]:
+    if turn % 2:
+        return plain.turn(), watched.turn()
+    second = watched.turn()
+    return plain.turn(), second
+
+
+class Worker:
+    """A process that runs some forwards whenever it is asked to, and says how long one took."""
+
+    def __init__(self, watch: str, width: int, q: int, part: str = "graph") -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        environment = dict(os.environ)
+        if watch in ("shapes", "digest"):
+            environment |= variables(Options(Path(self._folder.name, "t.yaml"), watch), os.environ)
+        command = [sys.executable, "-m", "bench.forwards", watch, str(width), str(q), part]
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-    )
-    mx.eval(made.parameters())
-    return made
+        self.parameters = int(self._read())
 
+    def turn(self) -> float:
+        """Seconds, of one forward."""
+        assert self._process.stdin is not None
+        print("go", file=self._process.stdin, flush=True)
+        return float(self._read())
 
-def graph_building(made: Any, rounds: int) -> Iterator[Result]:
-    """The goal of the design: at most a tenth of mlx-lm's own graph building."""
-    for what, q in (("a decode step", 1), (f"a chunk of {CHUNK}", CHUNK)):
-        alone, ratio = in_pairs(made, recording, q, PAIRS * rounds)
-        measured = f"{1e6 * alone:.0f} us, and {1e6 * alone * (ratio - 1):.0f} us for the record"
-        yield at_most(f"recording {what}: its graph", measured, ratio, 1.10)
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the benchmark's process ended with {self._process.wait()}")
+        return line
 
+    def __enter__(self) -> Self:
+        return self
 
-def wall(made: Any, rounds: int) -> Iterator[Result]:
-    """At most one percent of a decode step: all that the recorder does is done when the graph is built."""
-    size = f"{sum(array.size for _, array in tree_flatten(made.parameters())) / 1e6:.0f} M parameters"
-    alone, ratio = in_pairs(made, recording, 1, PAIRS * rounds)
-    whole = evaluated(made)
-    measured = f"{1000 * whole:.0f} ms, and {1000 * alone * (ratio - 1):.2f} ms for the record"
-    what = f"recording a decode step of {size}: all of it"
-    yield at_most(what, measured, 1 + alone * (ratio - 1) / whole, 1.01)
-
-
-def beside(made: Any, rounds: int) -> Iterator[Result]:
-    """The same loop under tools that watch every function."""
-    for name, watch in (("cProfile", profiled), ("viztracer", traced)):
-        if name == "viztracer" and not installed(name):
-            yield fact(f"a decode step under {name}: its graph", "skipped: pip install viztracer")
-            continue
-        _, ratio = in_pairs(made, watch, 1, PAIRS * rounds)
-        yield fact(f"a decode step under {name}: its graph", f"{ratio:.2f} times as long")
-
-
-def in_pairs(made: Any, watch: Watch, q: int, pairs: int) -> tuple[float, float]:
-    """Median seconds for the graph of one forward alone, and the median ratio of a watched one to it.
-
-    Many short turns: a slow moment of the machine then spoils one pair, not half of them.
-    """
-    taken = [pair(made, watch, q, turn) for turn in range(pairs + 1)][1:]
-    alone = statistics.median(plain for plain, _ in taken)
-    return alone, statistics.median(watched / plain for plain, watched in taken)
-
-
-def pair(made: Any, watch: Watch, q: int, turn: int) -> tuple[float, float]:
-    """Plain and watched; which one comes first alternates, for the first pays for what was left behind."""
-    order = (nullcontext, watch) if turn % 2 else (watch, nullcontext)
-    first, second = (build(made, one, q) for one in order)
-    return (first, second) if turn % 2 else (second, first)
-
-
-def build(made: Any, watch: Watch, q: int) -> float:
-    """Median seconds for the graph of one forward of `q` tokens; the first one, which warms up, left out.
-
-    Decode steps are evaluated in between, untimed, as a program would; a chunk would take too long here, and
-    begins with an empty cache each time instead.
-    """
-    caches = made.make_cache()
-    ids = mx.zeros((1, q), dtype=mx.int32)
-    taken = []
-    with watch():
-        for _ in range(STEPS + 1):
-            start = time.thread_time()
-            logits = made(ids, cache=caches)
-            taken.append(time.thread_time() - start)
-            if q == 1:
-                mx.eval(logits)
-            else:
-                caches = made.make_cache()
-    return statistics.median(taken[1:])
-
-
-def evaluated(made: Any) -> float:
-    """Median seconds for a decode step with all that it computes."""
-    caches = made.make_cache()
-    ids = mx.zeros((1, 1), dtype=mx.int32)
-    taken = []
-    for _ in range(WALL_STEPS + 1):
-        start = time.perf_counter()
-        mx.eval(made(ids, cache=caches))
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken[1:])
-
-
-@contextmanager
-def recording() -> Iterator[None]:
-    with tempfile.TemporaryDirectory() as folder, mlxdiag.recording(Path(folder, "t.yaml")):
-        yield
-
-
-@contextmanager
-def profiled() -> Iterator[None]:
-    with cProfile.Profile():
-        yield
-
-
-@contextmanager
-def traced() -> Iterator[None]:
-    tracer = importlib.import_module("viztracer").VizTracer(verbose=0, log_async=False)
-    tracer.start()
-    try:
-        yield
-    finally:
-        tracer.stop()
-
-
-def installed(name: str) -> bool:
-    return importlib.util.find_spec(name) is not None
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+        self._folder.cleanup()
