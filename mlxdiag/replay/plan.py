@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
-from mlxdiag.replay import caches, callers, memory
+from mlxdiag.replay import cache_steps, caches, callers
+from mlxdiag.replay.cache_steps import DEFAULT_SEQ
 from mlxdiag.replay.misfit import POLICIES
-from mlxdiag.replay.ops import Adopt, CallerMask, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
-from mlxdiag.replay.tape import LONGEST, Tape
+from mlxdiag.replay.ops import CallerMask, Event, Evict, Feed, Forward, Op, Plan, Regroup
+from mlxdiag.replay.tape import Tape
 from mlxdiag.traces.checks import place
 from mlxdiag.traces.types import (
     FORWARD_PHASES,
@@ -23,7 +24,6 @@ from mlxdiag.traces.types import (
     Trace,
 )
 
-DEFAULT_SEQ = "seq-1"
 GROUPING_PHASES = ("merge", "filter", "extend")
 """An extract takes a copy, and leaves the row where it is."""
 CACHE_PHASES = ("finalize", "save", "load", "quantize")
@@ -189,7 +189,7 @@ class _Planner:
             return
         rows = entry.rows or [_row_of(entry.attention or [], where)]
         width = _width(entry, rows)
-        _bounded(width, where)
+        cache_steps.bounded(width, where)
         seqs = [row.seq or (DEFAULT_SEQ if len(rows) == 1 else f"row-{i}") for i, row in enumerate(rows)]
         _once(seqs, where)
         for i, (seq, row) in enumerate(zip(seqs, rows, strict=True)):
@@ -226,7 +226,7 @@ class _Planner:
         missing = tape.missing_before(offset, f"{where}: rows[{index}].offset")
         if not missing:
             return
-        _bounded(offset, f"{where}: rows[{index}].offset")
+        cache_steps.bounded(offset, f"{where}: rows[{index}].offset")
         chunk = self.scheduler.chunk or missing
         why = f"{seq}: {missing} tokens before {where} are not in the trace; fed in pieces of {chunk}"
         self.notes.append(why if known else why + " (the trace begins in the middle)")
@@ -252,7 +252,7 @@ class _Planner:
         if left and not row.left_padding and row.right_padding is None and row.padded is None and measured:
             right, left = left, 0
         tape = self.tapes[seq]
-        _bounded(tape.offset + width, where)
+        cache_steps.bounded(tape.offset + width, where)
         feed = Feed(seq, tape.real, tokens, left, right, tape.generation, row.offset)
         tape.feed(feed.codes)
         return feed
@@ -262,7 +262,7 @@ class _Planner:
         seqs = tuple(row.seq or DEFAULT_SEQ for row in rows)
         if entry.kind == "adopt" or (entry.kind == "load" and not set(seqs) & set(self.tapes)):
             for i, row in enumerate(rows):
-                yield self._adopt(entry, row, f"{where}: rows[{i}]")
+                yield cache_steps.adoption(entry, row, f"{where}: rows[{i}]", self.tapes)
             return
         if entry.kind in GROUPING_PHASES:
             _once(seqs, where)
@@ -273,9 +273,9 @@ class _Planner:
             return
         self._require(seqs, where)
         if entry.kind in ("trim", "rollback"):
-            yield from self._cuts(entry, rows, where)
+            yield from cache_steps.cuts(entry, rows, where, self.tapes, self.families)
         elif entry.kind == "evict":
-            yield from self._evictions(entry, rows, where)
+            yield from cache_steps.evictions(entry, rows, where, self.scheduler)
         elif entry.kind in CACHE_PHASES:
             if entry.kind == "finalize":
                 self.pending -= set(seqs)
@@ -288,80 +288,10 @@ class _Planner:
             if seq not in self.tapes:
                 raise UnreadableError(f"{where}: rows[{i}].seq: {seq} has not been fed before")
 
-    def _cuts(self, entry: Entry, rows: list[Row], where: str) -> Iterator[Op]:
-        cuts: dict[str, tuple[int, dict[str, int]]] = {}
-        for i, row in enumerate(rows):
-            seq, tokens = row.seq or DEFAULT_SEQ, row.asked if row.asked is not None else row.done
-            if tokens is None:
-                raise UnreadableError(f"{where}: rows[{i}].asked: how many tokens are cut is not said")
-            if tokens < 0:
-                raise UnreadableError(f"{where}: rows[{i}].asked: {tokens} tokens cannot be taken back")
-            done = max(row.done, 0) if row.done is not None else tokens
-            if done <= self.tapes[seq].offset < tokens and row.done is not None:
-                tokens = self.tapes[seq].offset  # the caches gave back all they had
-            kept = self._kept(entry, tokens, min(done, tokens))
-            self.tapes[seq].cut(tokens, f"{where}: rows[{i}].asked", kept.get("", 0))
-            cuts[seq] = tokens, kept
-        tokens, kept = next(iter(cuts.values()))
-        if all(cut == (tokens, kept) for cut in cuts.values()):
-            yield Cut(entry.step, entry.kind, tuple(cuts), tokens, kept)
-        else:
-            for seq, (tokens, kept) in cuts.items():
-                yield Cut(entry.step, entry.kind, (seq,), tokens, kept)
-
-    def _kept(self, entry: Entry, tokens: int, done: int) -> dict[str, int]:
-        """By family, what the recorded caches did not give back of `tokens`; "" where all kept the same."""
-        if done < tokens:
-            return {"": tokens - done}
-        told = [(c.family, c.done) for c in entry.attention or [] if c.done is not None]
-        return {f: tokens - max(n, 0) for f, n in told if f in self.families and f is not None and n < tokens}
-
-    def _evictions(self, entry: Entry, rows: list[Row], where: str) -> Iterator[Op]:
-        cap = self.scheduler.max_kv
-        for i, row in enumerate(rows):
-            if cap is None and row.size is None:
-                raise UnreadableError(
-                    f"{where}: rows[{i}].size: neither it nor scheduler.max_kv says what stays"
-                )
-            left = row.size if row.size is not None else cap or 0
-            if left < 1:
-                raise UnreadableError(f"{where}: rows[{i}].size: an eviction down to {left} keys leaves none")
-            yield Evict(entry.step, (row.seq or DEFAULT_SEQ,), left, self.scheduler.keep or 0)
-
-    def _adopt(self, entry: Entry, row: Row, where: str) -> Op:
-        seq = row.seq or DEFAULT_SEQ
-        matched = row.matched if row.matched is not None else row.restored
-        if matched is None:
-            raise UnreadableError(f"{where}.matched: how many tokens were adopted is not said")
-        entry_length = row.entry if row.entry is not None else matched
-        if matched > entry_length:
-            raise UnreadableError(f"{where}.matched: {matched} of an entry of {entry_length} tokens")
-        _bounded(entry_length, where)
-        left = matched if row.trimmed is None else entry_length - row.trimmed
-        restored = row.restored if row.restored is not None else left
-        if row.trimmed is not None and not 0 <= row.trimmed <= entry_length:
-            raise UnreadableError(f"{where}.trimmed: {row.trimmed} of an entry of {entry_length} tokens")
-        if restored > entry_length:
-            raise UnreadableError(f"{where}.restored: {restored} of an entry of {entry_length} tokens")
-        # What the cache really held decides, whatever a faulty program says that it cut off.
-        trimmed = entry_length - restored
-        tape = self.tapes[seq] = Tape(seq)
-        tape.adopt(entry_length - trimmed, matched)
-        return Adopt(entry.step, seq, matched, entry_length, trimmed)
-
 
 def _target(trace: Trace) -> str | None:
     named = [e for e in trace.entries if e.model is not None and e.kind in FORWARD_PHASES]
     return next((e.model for e in named if e.kind == "verify"), named[0].model if named else None)
-
-
-def _bounded(tokens: int, where: str) -> None:
-    """Raises UnjudgedError for what no machine replays, before anything of that size is made."""
-    if tokens > LONGEST:
-        raise UnjudgedError(
-            f"{where}: {tokens} tokens in one sequence are more than a replay holds ({LONGEST}); "
-            f"the scores of their single pass alone would take {memory.human(memory.scores(tokens))}"
-        )
 
 
 def _once(seqs: Sequence[str], where: str) -> None:
