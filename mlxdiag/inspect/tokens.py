@@ -57,14 +57,17 @@ def row_key(entry: Entry, row: Row) -> Key | None:
 
 
 def classify(ident: int, tokens: Tokens | None) -> str:
-    """Class of a real id: a pad that is also an EOS is an EOS, a registered control id is not reserved."""
+    """Class of a real id: a pad that is also an EOS is an EOS, a registered control id is not reserved.
+
+    Id 0 stays id 0 where it is a control token: it is what an argmax over NaN gives, whatever its name.
+    """
     if tokens is not None:
         if ident in (tokens.eos or ()):
             return "e"
         if ident == tokens.pad:
             return "p"
         if ident in (tokens.control or ()):
-            return "c"
+            return "c" if ident else "0"
         if any(low <= ident <= high for low, high in tokens.reserved or ()):
             return "r"
     return "0" if ident == 0 else "t"

@@ -144,6 +144,13 @@ def test_real_ids_are_classified_and_relabelled_ones_never():
     assert kinds(unused, tokens=tokens) == []
 
 
+def test_id_zero_is_told_even_where_it_is_a_control_token():
+    """In GPT-2's vocabulary and its heirs id 0 is the end of a text, which NaN gives without an end."""
+    tokens = Tokens(pad=2, eos=[2], control=[0, 1, 2])
+    assert [classify(ident, tokens) for ident in (0, 1, 2, 3)] == list("0cet")
+    assert kinds(answer(ids=[0] * 8), tokens=tokens, raw=True) == ["zeros"]
+
+
 def test_registered_control_ids_are_not_reserved():
     tokens = Tokens(reserved=[(6, 104)], control=[100, 101])
     assert kinds(answer("trrrrt", [9, 100, 101, 100, 101, 9]), tokens=tokens, raw=True) == []

@@ -94,6 +94,7 @@ def test_a_recorded_misfit_is_handed_to_its_own_family_alone():
     )
     (caller,) = laid.forwards[0].callers
     assert (caller.builder, caller.family, caller.shape) == ("capped", "sliding", (12, 8))
+    assert caller.offset == 0, "a mask capped to the window says nothing of a stale offset"
 
 
 def test_a_key_cap_evicts_after_every_forward():

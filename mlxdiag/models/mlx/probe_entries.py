@@ -43,8 +43,8 @@ def to_attention(
 
 
 _PLAIN = attrgetter(
-    "kind", "window", "keep", "slack", "kv_bits", "cursor", "live_start", "live", "buffer", "q", "k", "mask",
-    "sinks", "fate", "fallback",
+    "kind", "window", "keep", "slack", "kv_bits", "cursor", "live_start", "live", "buffer", "q", "k",
+    "k_seen", "mask", "sinks", "fate", "fallback",
 )  # fmt: skip
 
 
@@ -85,12 +85,20 @@ def _entry(event: AttentionEvent, family: str | None, more: dict[str, Any]) -> A
         rope=one_if_equal(event.rope),
         mask=event.mask,
         fate=event.fate,
-        fallback=event.fallback,
+        fallback=event.fallback or ("sliced" if _cut_to_mask(event) else None),
         kv_bits=event.kv_bits,
         sinks=event.sinks or None,
         vectors=event.vectors,
         **more,
     )
+
+
+def _cut_to_mask(event: AttentionEvent) -> bool:
+    """Whether somebody between cache and attention cut the keys to the length of the mask."""
+    mask, k, seen = event.mask, event.k, event.k_seen
+    if type(mask) is not tuple or k is None or seen is None or event.fate is not None:
+        return False
+    return seen < k and mask[-1] == seen
 
 
 def one_if_equal(offset: Offset) -> Offset:

@@ -63,6 +63,20 @@ def test_dropped_keys_are_told() -> None:
     assert (entry.live_start, entry.live, entry.cursor) == (6, 4, None)
 
 
+def test_keys_cut_to_the_mask_on_their_way_to_attention_are_told() -> None:
+    """The cache returned 6 keys; that a program cut them before attention is seen by lengths alone."""
+    cut, whole, gathered, intervened = to_attention(
+        [
+            call(0, mask=(2, 4), k_seen=4),
+            call(1, mask=(2, 6)),
+            call(2, mask="causal", k_seen=4),
+            call(3, mask=(2, 4), k_seen=4, fate="used"),
+        ]
+    )
+    assert (cut.k, cut.mask, cut.fallback) == (6, (2, 4), "sliced")
+    assert [entry.fallback for entry in (whole, gathered, intervened)] == [None, None, None]
+
+
 def test_observed_fields_join_the_entry_and_split_groups() -> None:
     entries = to_attention(
         [call(0), call(1), call(2)], observed=lambda event: {"visible": [[int(event.layer == 1)]]}
