@@ -57,7 +57,23 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_
         if watcher is not None:
             keys = watcher.inserting(frame, event, cache, keys)
             return watcher.returned(frame, _append(original, local, frame, event, cache, keys, values))
-        return _append(original, local, frame, event, cache, keys, values)
+        # As `_append`, without its call.
+        frame.busy = True
+        try:
+            returned = original(cache, keys, values)
+        except BaseException:
+            frame.step.attention.append(event)
+            frame.busy = False
+            raise
+        frame.busy = False
+        try:
+            held = returned[0]
+            event.k = held[0].shape[2] if type(held) in SEQUENCES else held.shape[2]
+            frame.pending.append(event)
+            frame.returns.append((cache, held, event))
+        except Exception as error:  # noqa: BLE001
+            local.failed(error)
+        return returned
 
     return update_and_fetch
 
