@@ -25,7 +25,7 @@ _SNIFFED = 4096
 _LARGEST_HEAD = 16 << 20
 _LARGEST_DOCUMENT = 16 << 20
 _OTHERS = {
-    b"PK\x03\x04": "a zip archive, not a trace; if it is a bundle, `mlxdiag verify` reads it",
+    b"PK\x03\x04": "a zip archive, not a trace",
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "UTF-16 text; save it as UTF-8",
     b"\x1f\x8b": "compressed with gzip; unpack it, or compress it with zstd",
