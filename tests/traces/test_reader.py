@@ -416,7 +416,7 @@ UNREADABLE = {
     "empty": (b"", "is empty, not a trace"),
     "blank": (b"\n \n", "not a trace: expected `schema: mlxdiag.trace/1` and `steps:`"),
     "binary": (b"\x7fELF\0\0", "a binary file, not a trace"),
-    "zip": (b"PK\x03\x04abc", "a zip archive, not a trace; if it is a bundle, `mlxdiag verify` reads it"),
+    "zip": (b"PK\x03\x04abc", "a zip archive, not a trace"),
     "gzip": (b"\x1f\x8b\x08\0", "compressed with gzip"),
     "utf-16": (LINES.encode("utf-16"), "UTF-16 text; save it as UTF-8"),
     "latin-1": ("schema: x\nnote: größer\nsteps:\n".encode("latin-1"), "line 2: not UTF-8 text"),
