@@ -36,9 +36,9 @@ EMPTY = "<|endoftext|>"
 
 STORY = (
     "The lighthouse on the northern cape was built of grey stone{}. Its keeper, a quiet woman named Hanna, "
-    "lit the lamp every evening and wrote the weather into a thick book. {}One morning she found a small boat "
-    "on the beach with a boy asleep in it. He had rowed all night from the island of Sild to ask for a doctor, "
-    "because his mother had a fever.{}\n\nWho keeps the lighthouse, and why did the boy come?\n"
+    "lit the lamp every evening and wrote the weather into a thick book. {}One morning she found a small "
+    "boat on the beach with a boy asleep in it. He had rowed all night from the island of Sild to ask for a "
+    "doctor, because his mother had a fever.{}\n\nWho keeps the lighthouse, and why did the boy come?\n"
 )
 SHORT = STORY.format("", "", "")
 """124 tokens in the model's own chat template; the long form has 189."""
