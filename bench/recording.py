@@ -25,6 +25,8 @@ from mlxdiag.record.options import Options
 
 TURNS = 4
 """In each round."""
+LAYOUTS = 4
+"""Pairs of processes: one may be faster than its twin all its life, by where its memory happens to lie."""
 SMALL, LARGE = 128, 640
 """Widths. The graph of the small one takes as long to build, and far less to evaluate."""
 CHUNK = 512
@@ -59,8 +61,10 @@ def whole(level: str, what: str, width: int, q: int, turns: int, goal: float) ->
 
 def compare(watch: str, width: int, q: int, turns: int) -> tuple[float, float]:
     """Median seconds of a turn alone, and the median ratio of a watched one to its neighbour."""
-    with Worker("plain", width, q) as plain, Worker(watch, width, q) as watched:
-        pairs = [_pair(plain, watched, turn) for turn in range(turns)]
+    pairs = []
+    for _ in range(LAYOUTS):
+        with Worker("plain", width, q) as plain, Worker(watch, width, q) as watched:
+            pairs += [_pair(plain, watched, turn) for turn in range(turns)]
     return statistics.median(a for a, _ in pairs), statistics.median(b / a for a, b in pairs)
 
 
