@@ -65,7 +65,7 @@ class Patches:
             self._done[(owner, name)] = Patch(owner, name, make)
 
     def spread(self, modules: Iterable[Any]) -> None:
-        """Replace functions of a patched module in `modules`, too, where those have imported them by value."""
+        """Replace functions of a patched module in `modules` too, where those imported them by value."""
         for patch in [p for p in self._done.values() if isinstance(p.owner, ModuleType)]:
             for module in modules:
                 names = getattr(module, "__dict__", {})
