@@ -164,7 +164,8 @@ class Runner:
             elif isinstance(op, Adopt):
                 self._adopt(op)
             elif isinstance(op, Regroup):
-                self.stage.together(op.seqs, batched=True)
+                regroup = self.stage.filter if op.phase == "filter" else self.stage.regroup
+                regroup(op.seqs)
             elif isinstance(op, Event):
                 self._event(op)
         except (ValueError, RuntimeError, NotImplementedError, AttributeError, TypeError) as error:

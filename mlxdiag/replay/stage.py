@@ -58,6 +58,20 @@ class Stage:
             batching.pad_right(group.caches, [feed.tokens for feed in op.feeds], right)
         return group
 
+    def filter(self, seqs: tuple[str, ...]) -> None:
+        """Go on with these rows. Where they are the whole batch the library is asked all the same: it drops
+        the padding that stands in front of every row.
+        """
+        group = self.group_of(seqs[0]) if seqs else None
+        if group is not None and group.batched and seqs == group.seqs:
+            self._keep(group, seqs)
+        else:
+            self.regroup(seqs)
+
+    def regroup(self, seqs: tuple[str, ...]) -> None:
+        """Make these the rows of one batch, in this order."""
+        self.together(seqs, batched=True)
+
     def together(self, seqs: tuple[str, ...], *, batched: bool) -> Group:
         """One group with these rows in this order, by the cheapest of the library's own moves."""
         for seq in seqs:

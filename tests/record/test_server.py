@@ -71,10 +71,15 @@ def test_the_trace_is_whole_and_the_server_felt_nothing(run: Run) -> None:
     assert "generation thread died" not in run.log
 
 
+AS_A_CLIENT_SEES = {"eos": "stop"}
+"""A random model may hit its end token; the protocol has one word for that and for a stop word."""
+
+
 def test_every_request_is_a_sequence_whose_tokens_add_up_to_what_the_client_was_told(run: Run) -> None:
     told = sorted((a.prompt, a.cached, a.completion, a.finish) for a in run.completed)
     served = [b for b in run.books.values() if b.finish != "abort"]
-    assert sorted((b.total, b.adopted, b.emitted, b.finish) for b in served) == told
+    kept = sorted((b.total, b.adopted, b.emitted, AS_A_CLIENT_SEES.get(b.finish, b.finish)) for b in served)
+    assert kept == told
 
 
 def test_every_prompt_token_is_either_adopted_or_fed_once_and_every_answer_is_fed_back(run: Run) -> None:

@@ -348,3 +348,16 @@ def test_a_fault_that_the_single_pass_shares_is_told_as_the_librarys():
     assert ran.outcome.wrong_window == 6
     assert ran.outcome.steps[0].first is None
     assert "it is the library's" in verdict.sentences(ran)[0]
+
+
+def test_a_filter_that_keeps_every_row_drops_the_padding_in_front_of_all():
+    """mlx-lm's batch cache shifts left by the least padding; a server does so after each prompt."""
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9, "right_padding": 2}, {"seq": "b", "offset": 0, "tokens": 4, "right_padding": 7}]}
+        {"step": 2, "phase": "finalize", "rows": [{"seq": "a"}, {"seq": "b"}]}
+        {"step": 3, "phase": "filter", "rows": [{"seq": "a"}, {"seq": "b"}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 9, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}""",
+        "llama",
+    )
+    assert [call.k for call in ran.trace.entries[-2].attention] == [10]
+    assert ran.report.findings == []
