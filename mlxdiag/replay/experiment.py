@@ -19,9 +19,6 @@ from mlxdiag.replay.ops import Plan
 from mlxdiag.replay.outcome import Outcome, summarise
 from mlxdiag.traces.types import Family, Model, Trace
 
-BACKENDS = ("mlx", "torch")
-DEVICES = ("metal", "cuda", "mps", "cpu")
-
 
 class Prepared(msgspec.Struct, frozen=True):
     """A plan and what it will run on."""

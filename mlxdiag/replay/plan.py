@@ -10,7 +10,7 @@ from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.replay import cache_steps, caches, callers
 from mlxdiag.replay.cache_steps import DEFAULT_SEQ
 from mlxdiag.replay.misfit import POLICIES
-from mlxdiag.replay.ops import CallerMask, Event, Evict, Feed, Forward, Op, Plan, Regroup
+from mlxdiag.replay.ops import Event, Evict, Feed, Forward, Op, Plan, Regroup
 from mlxdiag.replay.tape import Tape
 from mlxdiag.traces.checks import place
 from mlxdiag.traces.types import (
@@ -204,7 +204,7 @@ class _Planner:
             step=entry.step,
             phase=entry.kind,
             feeds=feeds,
-            callers=tuple(self._callers(entry, feeds, where)),
+            callers=tuple(callers.of(entry, feeds[0], self.families, self.chosen, where)),
             unmasked=tuple(callers.unmasked(entry, self.families, self.chosen)),
             sampled=tuple(_sampled(entry, i) for i in range(len(rows))),
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
@@ -213,14 +213,11 @@ class _Planner:
         if self.scheduler.max_kv and not self.evicts and self.capped:
             yield Evict(entry.step, tuple(seqs), self.scheduler.max_kv, self.scheduler.keep or 0)
 
-    def _callers(self, entry: Entry, feeds: tuple[Feed, ...], where: str) -> Iterator[CallerMask]:
-        yield from callers.of(entry, feeds[0], self.families, self.chosen, where)
-
     def _catch_up(self, entry: Entry, seq: str, row: Row, where: str, index: int, batch: int) -> Iterator[Op]:
         """The prefix that the trace does not hold, in chunks of the scheduler's size."""
         known = seq in self.tapes
         tape = self.tapes.setdefault(seq, Tape(seq))
-        offset = row.offset if row.offset is not None else _offset_of(entry, len(self.tapes), batch)
+        offset = row.offset if row.offset is not None else _offset_of(entry, batch)
         if offset is None:
             return
         missing = tape.missing_before(offset, f"{where}: rows[{index}].offset")
@@ -309,7 +306,8 @@ def _row_of(attention: list[Attention], where: str) -> Row:
     return Row(seq=DEFAULT_SEQ, offset=offset, tokens=call.q)
 
 
-def _offset_of(entry: Entry, _known: int, batch: int) -> int | None:
+def _offset_of(entry: Entry, batch: int) -> int | None:
+    """Where the layers of a single row stood, for rows that record no offset themselves."""
     if batch != 1:
         return None
     return next((a.offset for a in entry.attention or [] if isinstance(a.offset, int)), None)

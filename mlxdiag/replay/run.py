@@ -26,8 +26,6 @@ from mlxdiag.replay.stage import Group, Stage
 from mlxdiag.replay.tape import Tape
 from mlxdiag.traces.types import Entry, Output, Trace
 
-LEVELS = ("shapes", "visibility")
-
 
 class Runner:
     """Runs one plan under one misfit policy on one model."""
