@@ -30,6 +30,15 @@ def test_another_severity_family_or_cause_is_another_fault():
     assert len(ledger.add_all(found)) == 4
 
 
+def test_a_poisoned_step_without_a_cause_of_its_own_is_the_same_fault_again():
+    ledger = Ledger(None)
+    caused = finding(3, code="MD402", cause=["MD304 padding-visible: x", "MD206 pads-left-in-cache: y"])
+    poisoned = [finding(4, code="MD402", cause=["MD304 padding-visible: x"]), finding(5, code="MD402")]
+    assert len(ledger.add_all([caused, *poisoned])) == 1
+    (one,) = ledger.findings()
+    assert (one.step, one.count, len(one.cause)) == (3, 3, 2)
+
+
 def test_one_wrong_mask_on_two_sequences_is_one_fault_and_two_bad_rows_are_two():
     ledger = Ledger(None)
     assert len(ledger.add_all([finding(seq="a"), finding(seq="b")])) == 1
