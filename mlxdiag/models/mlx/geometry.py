@@ -43,7 +43,7 @@ def from_config(config: Mapping[str, Any]) -> Geometry:
         architecture=architecture,
         layers=_layers(text, habit, kinds),
         depth=depth,
-        vocab=_integer(text, "vocab_size"),
+        vocab=_integer(text, "vocab_size") or _integer(text, "num_vocab"),
         tokens=_tokens(config, text, habit),
         config={name: text[name] for name in _SHOWN if text.get(name) is not None},
         notes=notes,

@@ -36,7 +36,7 @@ def build(
     small, kept = tiny_config(outer, window=window, vocab=max(MIN_VOCAB, positions + 256))
     if isinstance(small, Skipped):
         return small
-    return _instance(small, kept, seed, dtype, name or f"tiny-{whole.architecture}")
+    return instance(small, kept, seed=seed, dtype=dtype, name=name or f"tiny-{whole.architecture}")
 
 
 def tiny_config(
@@ -67,9 +67,15 @@ def _text_family(outer: Mapping[str, Any], text: Mapping[str, Any]) -> Any:
     return wrapper if isinstance(inner, Skipped) else inner
 
 
-def _instance(
-    small: dict[str, Any], kept: tuple[int, ...], seed: int, dtype: str, name: str
+def instance(
+    small: dict[str, Any],
+    kept: tuple[int, ...] = (),
+    *,
+    seed: int = 0,
+    dtype: str = "float32",
+    name: str,
 ) -> MlxInstance | Skipped:
+    """An instance of exactly this config, with random weights. `kept`: the layers of the full model kept."""
     module = library.family(str(small["model_type"]))
     if isinstance(module, Skipped):
         return module

@@ -1,0 +1,57 @@
+"""The config of a tiny instance, from the library's own argument class. Pure but for reading that class."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from types import ModuleType
+from typing import Any
+
+from mlxdiag.models.mlx.zoo import fields
+from mlxdiag.models.mlx.zoo.rows import Row
+
+ABSENT = object()
+
+
+def derive(module: ModuleType, row: Row) -> dict[str, Any]:
+    """A config.json that the module's `ModelArgs` takes. `row` has the last word.
+
+    Raises ValueError for a field without a default that neither the tables nor the row know.
+    """
+    outer = _arguments(module.ModelArgs)
+    if row.text is None:
+        return filled(outer, row.set) | {"model_type": row.model_type}
+    inner = _text_arguments(row.text)
+    text = filled(inner, row.set) | {"model_type": row.text_type}
+    top = filled({name: default for name, default in outer.items() if name != "text_config"}, row.outer)
+    return {**top, "model_type": row.model_type, "text_config": text}
+
+
+def filled(arguments: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Values by field name: what is given, else a size, else what is typical where there is no default."""
+    hidden = fields.NARROW if any(name in arguments for name in fields.HEAD_DIMS) else fields.WIDE
+    config = dict(given)
+    for name, default in arguments.items():
+        if name in config or name == "model_type":
+            continue
+        if name in fields.HIDDEN:
+            config[name] = hidden
+        elif name in fields.SIZES and not (default is None and name not in fields.ALWAYS):
+            config[name] = fields.SIZES[name]
+        elif default is ABSENT:
+            if name not in fields.TYPICAL:
+                raise ValueError(f"no value is known for the field {name}")
+            config[name] = fields.TYPICAL[name]
+    return config
+
+
+def _arguments(arguments: Any) -> dict[str, Any]:
+    """Fields of an argument class with their defaults, ABSENT where one has none."""
+    parameters = inspect.signature(arguments).parameters.values()
+    return {p.name: ABSENT if p.default is inspect.Parameter.empty else p.default for p in parameters}
+
+
+def _text_arguments(path: str) -> dict[str, Any]:
+    """Fields of `module:class` inside mlx_lm.models."""
+    name, _, cls = path.partition(":")
+    return _arguments(getattr(importlib.import_module(f"mlx_lm.models.{name}"), cls or "ModelArgs"))
