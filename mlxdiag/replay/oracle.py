@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,15 @@ from mlxdiag.replay.prompts import Prompt
 
 MAX_PASSES = 32
 """Rejected tokens need a pass of their own; beyond this many they are not compared, and a note says so."""
+
+
+class Reference(Protocol):
+    """What a run's logits are compared with."""
+
+    def logits(self, seq: str, history: list[int]) -> tuple[Floats, float] | None:
+        """Reference logits `[n, V]` of the token codes of `history`, and the spread that they are measured in;
+        None where there is no reference.
+        """
 
 
 class Oracle:

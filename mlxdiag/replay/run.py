@@ -18,13 +18,13 @@ from mlxdiag.models.mlx.inject import caller_masks
 from mlxdiag.models.mlx.probe import CacheEvent, Feeding, Probe, StepEvent
 from mlxdiag.replay import entries, misfit
 from mlxdiag.replay.consumer import Consumer
-from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan, Regroup
-from mlxdiag.replay.oracle import Oracle, replay_tape
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
+from mlxdiag.replay.oracle import Reference, replay_tape
 from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Floats, compare
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.stage import Group, Stage
 from mlxdiag.replay.tape import Tape
-from mlxdiag.traces.types import Entry, Output, Trace
+from mlxdiag.traces.types import Entry, Output, Parity, Trace
 
 
 class Runner:
@@ -37,16 +37,20 @@ class Runner:
         prompts: dict[str, Prompt],
         policy: str,
         *,
-        oracle: Oracle | None = None,
+        oracle: Reference | None = None,
         level: str = "visibility",
+        tolerance: float = RELATIVE_TOLERANCE,
     ) -> None:
-        """`oracle`: compare logits with the single pass; None: leave parity out."""
+        """`oracle`: compare logits with the single pass; None: leave parity out. `tolerance`: what may
+        differ, as a fraction of the spread of the reference logits.
+        """
         self.instance = instance
         self.plan = plan
         self.prompts = prompts
         self.policy = policy
         self.oracle = oracle
         self.level = level
+        self.tolerance = tolerance
         self.tapes: dict[str, Tape] = {}
         self.numbers = {seq: i for i, seq in enumerate(sorted(plan.lengths))}
         evictions = (op for op in plan.ops if isinstance(op, Evict))
@@ -60,6 +64,8 @@ class Runner:
         """Sequences whose caches were quantised: their logits differ by rounding alone."""
         self.stopped: str | None = None
         """Why the run ended before its plan."""
+        self.raised: Exception | None = None
+        """What ended it, with its traceback."""
 
     def run(self) -> Trace:
         """The replayed trace. A crash ends it at the step that crashed, as it would end the program."""
@@ -101,10 +107,11 @@ class Runner:
         step_event = next((e for e in self.events if isinstance(e, StepEvent)), None)
         entry = entries.forward(op, step, step_event, self)
         if error is not None:
-            self.stopped = f"step {step}: {error}"
+            self.stopped, self.raised = f"step {step}: {error}", error
             return entries.failed(entry, error)
         assert logits is not None
-        batching.evaluate(group.caches)
+        if not self.plan.scheduler.cacheless:
+            batching.evaluate(group.caches)
         return entries.with_output(entry, [self._output(op, i, logits[i]) for i in range(len(op.feeds))])
 
     def _run_model(
@@ -119,7 +126,7 @@ class Runner:
             )
         try:
             with handed:
-                logits = self.instance.forward(ids, group.caches)
+                logits = self.instance.forward(ids, None if self.plan.scheduler.cacheless else group.caches)
             return np.array(logits.astype(mx.float32)), None
         except (ValueError, RuntimeError, TypeError, IndexError, misfit.GuardRaised) as error:
             # What MLX and the guard throw at a mask that does not fit is a result of the experiment.
@@ -131,16 +138,7 @@ class Runner:
         own = logits[real]
         sampled = op.sampled[row] if row < len(op.sampled) else None
         at = sampled if sampled is not None else feed.left + feed.tokens - 1
-        parity = None
-        if self.oracle is not None and feed.tokens and op.assumed is None and feed.seq not in self.quantised:
-            held = self.tapes.get(feed.seq, Tape(feed.seq))
-            history = held.own + [c for c in feed.codes if c >= 0]
-            found = self.oracle.logits(feed.seq, history)
-            if found is not None:
-                reference, unit = found
-                positions = list(range(len(history) - feed.tokens, len(history)))
-                tolerance = RELATIVE_TOLERANCE * unit
-                parity = compare(own, reference, positions, tolerance).record(REFERENCE)
+        parity = self._parity(op, feed, own)
         return Output(
             row=sampled if sampled is not None else (at if op.phase == "decode" else None),
             argmax=int(np.argmax(logits[at])) if feed.width else None,
@@ -149,6 +147,19 @@ class Runner:
             margin=_margin(logits[at]) if feed.width else None,
             parity=parity,
         )
+
+    def _parity(self, op: Forward, feed: Feed, own: Floats) -> Parity | None:
+        """Logits `[tokens, V]` of a row's real tokens against the oracle's."""
+        if self.oracle is None or not feed.tokens or op.assumed is not None or feed.seq in self.quantised:
+            return None
+        held = self.tapes.get(feed.seq, Tape(feed.seq))
+        history = held.own + [c for c in feed.codes if c >= 0]
+        found = self.oracle.logits(feed.seq, history)
+        if found is None:
+            return None
+        reference, unit = found
+        positions = list(range(len(history) - feed.tokens, len(history)))
+        return compare(own, reference, positions, self.tolerance * unit).record(REFERENCE)
 
     def _apply(self, op: Op) -> Exception | None:
         """A cache event on the real caches; the error that the library gave instead, if it did."""
@@ -167,7 +178,7 @@ class Runner:
             elif isinstance(op, Event):
                 self._event(op)
         except (ValueError, RuntimeError, NotImplementedError, AttributeError, TypeError) as error:
-            self.stopped = f"step {op.step}: {op.__class__.__name__.lower()}: {error}"
+            self.stopped, self.raised = f"step {op.step}: {op.__class__.__name__.lower()}: {error}", error
             return error
         return None
 

@@ -297,6 +297,8 @@ class Scheduler(Record, frozen=True):
     """What the consumer does with a mask that does not fit; the values of `--misfit`."""
     speculative: int | None = None
     kv_bits: int | None = None
+    cacheless: bool | None = None
+    """The model is called without any cache: each forward holds the whole of its sequences."""
 
 
 class Header(Record, frozen=True):

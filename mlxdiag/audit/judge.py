@@ -1,0 +1,125 @@
+"""One family under one scenario: run it under the probe, ask the three oracles, write the cell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mlxdiag.audit import noise as noises
+from mlxdiag.audit import reading, schedules
+from mlxdiag.audit.cell import Cell, Scenario
+from mlxdiag.audit.passes import Passes, Reference
+from mlxdiag.audit.trial import Trial
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.models.adapter import Instance, Skipped
+from mlxdiag.replay import plan as planning
+from mlxdiag.replay import prompts
+from mlxdiag.replay.ops import Plan
+from mlxdiag.replay.prompts import Prompt
+from mlxdiag.traces.types import Trace
+
+if TYPE_CHECKING:
+    from mlxdiag.audit.plant import Planted
+
+LIBRARY = "mlx-lm"
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A scenario made ready for one model."""
+
+    trace: Trace
+    plan: Plan
+    prompts: dict[str, Prompt]
+
+
+def prepare(instance: Instance, scenario: Scenario, *, seed: int = 0) -> Setting:
+    """The schedule as a trace, its plan and its tokens.
+
+    Raises:
+        UnjudgedError: the vocabulary is too small for the schedule.
+    """
+    trace = schedules.build(scenario.name, instance)
+    plan = planning.lay(trace, trace_families(trace, instance), source=scenario.name)
+    return Setting(
+        trace, plan, prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
+    )
+
+
+def trace_families(trace: Trace, instance: Instance) -> dict[str, Any]:
+    """The layer families as the trace's model has them; the instance's own where it says nothing."""
+    model = trace.header.model
+    return dict(model.layers) if model is not None and model.layers else instance.geometry.families()
+
+
+def judge(
+    instance: Instance,
+    scenario: Scenario,
+    *,
+    noise: float,
+    seed: int = 0,
+    plant: Planted | None = None,
+    passes: Passes | None = None,
+) -> Cell:
+    """The cell of one family and scenario.
+
+    Args:
+        noise: the family's noise floor, as `noise.floor` measures it.
+        plant: a fault to put in while the scenario runs; the single passes are not touched by it.
+        passes: single passes of this very instance, to be shared between scenarios.
+    """
+    started = time.perf_counter()
+    cell = Cell(library=LIBRARY, family=instance.name, scenario=scenario.name, result="skipped")
+    why = schedules.inapplicable(scenario.name, instance)
+    if why is not None:
+        cell.reason = why
+    else:
+        try:
+            setting = prepare(instance, scenario, seed=seed)
+            planted = plant.apply(instance, scenario) if plant is not None else nullcontext()
+            run = _run(instance, setting, passes or Passes(instance), noises.tolerance(noise), planted)
+            reading.write(cell, setting.trace, run)
+        except UnjudgedError as error:
+            cell.reason = str(error)
+    cell.seconds = time.perf_counter() - started
+    return cell
+
+
+def _run(instance: Instance, setting: Setting, passes: Passes, tolerance: float, planted: Any) -> reading.Run:
+    """`planted`: a context in which the library is broken; the single passes are made before it."""
+    reference = Reference(passes, setting.plan, setting.prompts)
+    trial = Trial(instance, setting.plan, setting.prompts, reference, tolerance)
+    with planted:
+        trace = trial.run()
+    return reading.Run(trial, trace, inspect_trace(trace))
+
+
+def audit_family(
+    family: str, scenarios: Iterable[Scenario], seed: int = 0, *, plant: Planted | None = None
+) -> Iterator[Cell]:
+    """The cells of one family, one after the other on one instance. A family that cannot run is skipped in
+    each, with the reason.
+    """
+    from mlxdiag.models.mlx import zoo
+
+    instance = zoo.tiny(family, seed)
+    if isinstance(instance, Skipped):
+        for scenario in scenarios:
+            yield Cell(
+                library=LIBRARY,
+                family=family,
+                scenario=scenario.name,
+                result="skipped",
+                reason=str(instance),
+            )
+        return
+    passes = Passes(instance)
+    noise = noises.floor(instance, seed)
+    for scenario in scenarios:
+        cell = judge(instance, scenario, noise=noise, seed=seed, plant=plant, passes=passes)
+        cell.family = family
+        yield cell

@@ -1,0 +1,124 @@
+"""The schedule of each scenario as a trace, lengths in terms of the window. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mlxdiag.audit.script import Script, Sizes
+from mlxdiag.errors import UsageError
+from mlxdiag.models.adapter import Instance
+from mlxdiag.traces.types import Model, Scheduler, Trace
+
+Schedule = Callable[[Script, Sizes], None]
+
+
+def fresh_within_window(script: Script, sizes: Sizes) -> None:
+    script.feed(sizes.window - 2)
+    script.decode()
+
+
+def fresh_over_window(script: Script, sizes: Sizes) -> None:
+    script.feed(2 * sizes.window + 3)
+    script.decode()
+
+
+def chunks_below_window(script: Script, sizes: Sizes) -> None:
+    _chunks(script, sizes.window // 2, 2 * sizes.window + sizes.window // 4)
+
+
+def chunks_equal_window(script: Script, sizes: Sizes) -> None:
+    _chunks(script, sizes.window, 2 * sizes.window + sizes.window // 2)
+
+
+def chunks_above_window(script: Script, sizes: Sizes) -> None:
+    _chunks(script, sizes.window + 3, 2 * sizes.window + 10)
+
+
+def chunks_not_dividing(script: Script, sizes: Sizes) -> None:
+    _chunks(script, sizes.window - 3, 2 * sizes.window + 2)
+
+
+def continue_after_wrap(script: Script, sizes: Sizes) -> None:
+    script.feed(sizes.window + 1)
+    script.decode(2)
+    script.feed(sizes.window // 2 + 1)
+    script.decode()
+
+
+def no_cache(script: Script, sizes: Sizes) -> None:
+    script.feed(2 * sizes.window + 3)
+
+
+def decode_across_window(script: Script, sizes: Sizes) -> None:
+    script.feed(sizes.window - 3)
+    script.decode(6)
+
+
+def _chunks(script: Script, size: int, total: int) -> None:
+    """Pieces of `size`, the last one shorter, and a token: at least one piece lies wholly past the window."""
+    while total > 0:
+        script.feed(min(size, total))
+        total -= size
+    script.decode()
+
+
+PLAIN: Mapping[str, Schedule] = {
+    "fresh-within-window": fresh_within_window,
+    "fresh-over-window": fresh_over_window,
+    "chunks-below-window": chunks_below_window,
+    "chunks-equal-window": chunks_equal_window,
+    "chunks-above-window": chunks_above_window,
+    "chunks-not-dividing": chunks_not_dividing,
+    "continue-after-wrap": continue_after_wrap,
+    "no-cache": no_cache,
+    "decode-across-window": decode_across_window,
+}
+
+
+SCHEDULES: Mapping[str, Schedule] = {**PLAIN}
+"""By the scenario's name."""
+
+PRETENDED = 8
+"""Window that schedules are built around for a family without one: what they chunk, trim and batch is the
+same."""
+
+
+def sizes_of(instance: Instance) -> Sizes:
+    """The lengths that a family's schedules are built around."""
+    windows = [layer.window for layer in instance.geometry.layers if layer.window]
+    return Sizes(window=min(windows, default=PRETENDED))
+
+
+def build(name: str, instance: Instance) -> Trace:
+    """The schedule of a scenario for a model, as a trace that replay can run.
+
+    Raises:
+        UsageError: there is no such scenario.
+    """
+    schedule = SCHEDULES.get(name)
+    if schedule is None:
+        raise UsageError(f"no schedule for scenario {name!r}; known: {', '.join(SCHEDULES)}")
+    script = Script()
+    schedule(script, sizes_of(instance))
+    return script.trace(model_of(instance), SCHEDULERS.get(name))
+
+
+SCHEDULERS: Mapping[str, Scheduler] = {"no-cache": Scheduler(cacheless=True)}
+"""What the trace's header says of the scheduler, where a schedule needs it."""
+
+
+def model_of(instance: Instance) -> Model:
+    """The model as the header of a trace names it: with its whole config, so that replay can build it."""
+    geometry = instance.geometry
+    return Model(
+        name=instance.name,
+        architecture=geometry.architecture,
+        config=instance.config,
+        layers=geometry.families(),
+        tokens=geometry.tokens,
+    )
+
+
+def inapplicable(name: str, instance: Instance) -> str | None:
+    """Why a scenario says nothing about this model; None where it does."""
+    return None

@@ -1,0 +1,90 @@
+"""Writing a trace by hand, a step at a time: what a scheduler would do, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from mlxdiag.traces.types import Entry, Header, Model, Row, Scheduler, Trace
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """The lengths that a schedule is built around, in tokens."""
+
+    window: int
+    """The smallest window or block of the family; where it has none, the size that schedules pretend."""
+    kv_heads: int = 2
+    """Key heads: a batch of as many rows can be taken for a head axis, so another size is run too."""
+
+
+class Script:
+    """Keeps where each sequence is, so that a schedule reads as the scheduler would tell it."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.offsets: dict[str, int] = {}
+
+    def feed(
+        self, tokens: int, seq: str = "a", *, padded: int | None = None, phase: str | None = None
+    ) -> None:
+        """One forward of one sequence; `padded`: fed up to that many with padding on the right."""
+        self._forward([self._row(seq, tokens, padded=padded)], phase)
+
+    def decode(self, steps: int = 1, *seqs: str) -> None:
+        """Single-token forwards of these sequences together."""
+        for _ in range(steps):
+            self._forward([self._row(seq, 1) for seq in seqs or ("a",)], "decode")
+
+    def batch(self, tokens: dict[str, int], *, left: bool = False, phase: str | None = None) -> None:
+        """One forward of several rows, shorter ones padded on the right, or on the left."""
+        width = max(tokens.values())
+        side = "left_padding" if left else "right_padding"
+        rows = [
+            self._row(seq, count, **({side: width - count} if count < width else {}))
+            for seq, count in tokens.items()
+        ]
+        self._forward(rows, phase)
+
+    def cut(self, tokens: int, *seqs: str, phase: str = "trim") -> None:
+        """Take tokens off the end: a trim, or the rollback of rejected drafts."""
+        names = seqs or ("a",)
+        rows = [Row(seq=seq, asked=tokens, done=tokens) for seq in names]
+        for seq in names:
+            self.offsets[seq] -= tokens
+        self._add(phase, rows)
+
+    def adopt(self, seq: str, *, matched: int, entry: int) -> None:
+        """Start a sequence from a stored entry of another one, what does not match cut off."""
+        self.offsets[seq] = matched
+        row = Row(seq=seq, matched=matched, entry=entry, trimmed=entry - matched, restored=matched)
+        self._add("adopt", [row])
+
+    def event(self, phase: str, *seqs: str) -> None:
+        """save, load, merge, filter, extend, extract, finalize or quantize of these sequences."""
+        self._add(phase, [Row(seq=seq) for seq in seqs or ("a",)])
+
+    def trace(self, model: Model, scheduler: Scheduler | None = None, note: str | None = None) -> Trace:
+        """The whole, for this model."""
+        header = Header(
+            source={"program": "mlxdiag audit-models"}, model=model, scheduler=scheduler, note=note
+        )
+        return Trace(header, self.entries)
+
+    def _row(self, seq: str, tokens: int, **padding: int | None) -> Row:
+        row = Row(seq=seq, offset=self.offsets.get(seq, 0), tokens=tokens, **padding)
+        held = padding.get("padded")
+        self.offsets[seq] = self.offsets.get(seq, 0) + (held if held is not None else tokens)
+        return row
+
+    def _forward(self, rows: list[Row], phase: str | None) -> None:
+        self._add(phase or _phase(rows), rows)
+
+    def _add(self, phase: str, rows: Iterable[Row]) -> None:
+        self.entries.append(Entry(step=len(self.entries) + 1, phase=phase, rows=list(rows)))
+
+
+def _phase(rows: list[Row]) -> str:
+    if all(row.tokens == 1 for row in rows) and any(row.offset for row in rows):
+        return "decode"
+    return "chunk" if any(row.offset for row in rows) else "prefill"

@@ -1,0 +1,101 @@
+"""One run of a scenario: the replay's runner, with what only an audit wants to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mlxdiag.models.adapter import Instance
+from mlxdiag.replay import entries
+from mlxdiag.replay.ops import Cut, Feed, Forward, Op, Plan
+from mlxdiag.replay.oracle import Reference
+from mlxdiag.replay.parity import Floats
+from mlxdiag.replay.prompts import Prompt
+from mlxdiag.replay.run import Runner
+from mlxdiag.traces.types import Entry, Parity, Row
+
+
+class RefusedError(ValueError):
+    """The library says before anything is run that it cannot do this, as a server would see it."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Positions of one sequence whose logits are not the single pass's, in one forward."""
+
+    step: int
+    seq: str
+    positions: tuple[int, ...]
+
+
+class Trial(Runner):
+    """Keeps every wrong position and whatever was raised; asks before it trims, as a server does."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        plan: Plan,
+        prompts: dict[str, Prompt],
+        reference: Reference | None,
+        tolerance: float,
+    ) -> None:
+        super().__init__(instance, plan, prompts, "strict", oracle=reference, tolerance=tolerance)
+        self.differences: list[Difference] = []
+        self.step = 0
+
+    def _fresh(self) -> list[Any]:
+        caches = super()._fresh()
+        drafts = any(isinstance(op, Cut) and op.phase == "rollback" for op in self.plan.ops)
+        if drafts and not _can_trim(caches):
+            raise RefusedError(
+                f"speculative decoding requires a trimmable prompt cache (got {_names(caches)})"
+            )
+        return caches
+
+    def _cut(self, op: Cut, caches: list[Any]) -> None:
+        if op.phase == "trim" and not _can_trim(caches):
+            raise RefusedError(f"can_trim_prompt_cache is false here ({_names(caches)}): nothing is trimmed")
+        super()._cut(op, caches)
+
+    def _forward(self, op: Forward, step: int) -> Entry:
+        self.step = step
+        try:
+            return super()._forward(op, step)
+        except Exception as error:  # noqa: BLE001  a family may fail in any way; the judge tells whose fault it is
+            self.stopped, self.raised = f"step {step}: {error}", error
+            rows = [Row(seq=feed.seq, tokens=feed.tokens) for feed in op.feeds]
+            return entries.failed(Entry(step=step, phase=op.phase, rows=rows), error)
+
+    def _apply(self, op: Op) -> Exception | None:
+        try:
+            return super()._apply(op)
+        except Exception as error:  # noqa: BLE001  as above
+            self.stopped, self.raised = f"step {op.step}: {error}", error
+            return error
+
+    def _parity(self, op: Forward, feed: Feed, own: Floats) -> Parity | None:
+        parity = super()._parity(op, feed, own)
+        if parity is not None and parity.first is not None:
+            self.differences.append(Difference(self.step, feed.seq, self._wrong(feed, own, parity)))
+        return parity
+
+    def _wrong(self, feed: Feed, own: Floats, parity: Parity) -> tuple[int, ...]:
+        held = self.tapes[feed.seq].own if feed.seq in self.tapes else []
+        history = held + [code for code in feed.codes if code >= 0]
+        assert self.oracle is not None
+        found = self.oracle.logits(feed.seq, history)
+        assert found is not None
+        start = len(history) - feed.tokens
+        off = ~(np.abs(own - found[0][start:]).max(axis=-1) <= (parity.tolerance or 0.0))
+        return tuple(int(start + at) for at in np.flatnonzero(off))
+
+
+def _can_trim(caches: list[Any]) -> bool:
+    from mlx_lm.models.cache import can_trim_prompt_cache
+
+    return bool(can_trim_prompt_cache(caches))
+
+
+def _names(caches: list[Any]) -> str:
+    return ", ".join(sorted({type(cache).__name__ for cache in caches if not cache.is_trimmable()}))
