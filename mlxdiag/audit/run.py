@@ -1,0 +1,218 @@
+"""Runs an audit: which cells there are, who works on what, and what a dead worker means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+
+from mlxdiag.audit import faults
+from mlxdiag.audit.causes import Causes, Locator
+from mlxdiag.audit.cell import Audit, Cell
+from mlxdiag.audit.death import crashed, failed
+from mlxdiag.audit.journal import Journal, Terms
+from mlxdiag.audit.pool import HERE, LIMIT, Pool, Site
+from mlxdiag.audit.tasks import Described
+from mlxdiag.audit.worker import Ended, Item
+from mlxdiag.errors import UsageError
+
+LIBRARY = "mlx-lm"
+HOPELESS = 3
+"""Workers of one family that may die in a row without a cell, before the rest of it is not tried."""
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that workers make. Tests put in others."""
+
+    preload: str = "mlxdiag.audit.tasks:preload"
+    describe: str = "mlxdiag.audit.tasks:describe"
+    audit: str = "mlxdiag.audit.tasks:audit"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What to audit and how."""
+
+    families: tuple[str, ...] = ()
+    """Empty: every family of the library."""
+    scenarios: tuple[str, ...]
+    """Names, in the order of the table."""
+    jobs: int = 1
+    shard: tuple[int, int] | None = None
+    """(i, n), counted from 1: every n-th family from the i-th on."""
+    seed: int = 0
+    device: str | None = None
+    resume: Path | None = None
+    limit: float = LIMIT
+    """Seconds that one cell may take."""
+    site: Site = HERE
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Told after every cell."""
+
+    done: int
+    total: int
+    cell: Cell
+
+
+Watcher = Callable[[Progress], None]
+
+
+def run(
+    wanted: Wanted,
+    *,
+    causes: Causes,
+    watch: Watcher | None = None,
+    parts: Parts = Parts(),  # noqa: B008  frozen
+    begin: Callable[[Described], None] | None = None,
+) -> Audit:
+    """Audit; equal arguments give equal cells and faults, whatever the number of jobs.
+
+    `begin` is told what the library holds before any cell is run, and may refuse by raising.
+
+    Raises:
+        UsageError: a family that the library lacks, or a shard without a family.
+        UnjudgedError: the library cannot be imported, or the device does not compute.
+        UnreadableError: a stale file to resume from.
+    """
+    start = time.monotonic()
+    with Pool(parts.preload, jobs=wanted.jobs, site=wanted.site) as pool:
+        held = describe(pool, wanted.device, parts)
+        if begin is not None:
+            begin(held)
+        chosen = choose(held.families, wanted.families, wanted.shard)
+        cells = Sweep(pool, wanted, parts, chosen, watch).cells(_terms(wanted, held))
+    judged, grouped = faults.group(cells, causes, Locator(Path(held.root)))
+    return Audit(
+        libraries=held.libraries,
+        device=held.device,
+        seed=wanted.seed,
+        shard=wanted.shard,
+        families=len(held.families),
+        cells=judged,
+        faults=grouped,
+        notes=faults.stale(causes, Locator(Path(held.root))),
+        seconds=time.monotonic() - start,
+    )
+
+
+def describe(pool: Pool, device: str | None, parts: Parts) -> Described:
+    """What the library holds, asked of a worker."""
+    (value,) = pool.call(parts.describe, device)
+    return msgspec.convert(value, Described)
+
+
+def choose(known: Sequence[str], asked: Sequence[str], shard: tuple[int, int] | None) -> tuple[str, ...]:
+    """The families of this shard, sorted.
+
+    Families are dealt out in turn, so that shards differ by one at most and neighbours in the alphabet,
+    which are often alike, lie apart.
+
+    Raises:
+        UsageError: more shards than families.
+    """
+    families = sorted(set(asked) or set(known))
+    if shard is None:
+        return tuple(families)
+    index, count = shard
+    if count > len(families):
+        raise UsageError(f"--shard {index}/{count}: there are only {len(families)} families to share out")
+    return tuple(families[index - 1 :: count])
+
+
+def _terms(wanted: Wanted, held: Described) -> Terms:
+    return Terms(
+        libraries=held.libraries,
+        device=held.device,
+        seed=wanted.seed,
+        scenarios=list(wanted.scenarios),
+    )
+
+
+class Sweep:
+    """One pass over the families; keeps which cells are still to come."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        wanted: Wanted,
+        parts: Parts,
+        families: Sequence[str],
+        watch: Watcher | None,
+    ) -> None:
+        self.pool = pool
+        self.wanted = wanted
+        self.parts = parts
+        self.watch = watch
+        self.todo = {family: list(wanted.scenarios) for family in families}
+        self.total = len(families) * len(wanted.scenarios)
+        self.done: dict[tuple[str, str], Cell] = {}
+        self.futile: dict[str, int] = {}
+        self.at_work: dict[int, str] = {}
+
+    def cells(self, terms: Terms) -> list[Cell]:
+        """Run what no earlier run finished; all cells, families in order and scenarios within them."""
+        journal = Journal(self.wanted.resume, terms) if self.wanted.resume is not None else None
+        with journal or nullcontext():
+            for cell in journal.cells if journal else ():
+                if cell.scenario in self.todo.get(cell.family, ()):
+                    self._finish(cell)
+            for family in self.todo:
+                self._go_on(family)
+            for event in self.pool.events():
+                fresh = list(self._heard(event))
+                if journal:
+                    journal.add(fresh)
+        order = {name: place for place, name in enumerate(self.wanted.scenarios)}
+        return sorted(self.done.values(), key=lambda cell: (cell.family, order[cell.scenario]))
+
+    def _go_on(self, family: str) -> None:
+        if rest := self.todo[family]:
+            task = self.pool.submit(
+                self.parts.audit,
+                family,
+                rest,
+                self.wanted.seed,
+                self.wanted.device,
+                limit=self.wanted.limit,
+            )
+            self.at_work[task] = family
+
+    def _heard(self, event: Item | Ended) -> Iterator[Cell]:
+        """The cells that an event finishes."""
+        family = self.at_work[event.id]
+        if isinstance(event, Item):
+            self.futile[family] = 0
+            cell = msgspec.convert(event.value, Cell)
+            yield self._finish(cell)
+            return
+        if self.todo[family]:
+            yield self._finish(self._lost(family, event))
+            self.futile[family] = self.futile.get(family, 0) + 1
+            if self.futile[family] >= HOPELESS:
+                yield from self._give_up(family)
+            self._go_on(family)
+
+    def _lost(self, family: str, event: Ended) -> Cell:
+        """The cell that a worker was at when it ended: judged cells come in the order of the scenarios."""
+        scenario = self.todo[family][0]
+        if event.signal:
+            return crashed(LIBRARY, family, scenario, event, self.wanted.limit)
+        return failed(LIBRARY, family, scenario, event)
+
+    def _give_up(self, family: str) -> Iterable[Cell]:
+        reason = f"not tried: {HOPELESS} workers of this family in a row died without a verdict"
+        for scenario in list(self.todo[family]):
+            yield self._finish(
+                Cell(library=LIBRARY, family=family, scenario=scenario, result="skipped", reason=reason)
+            )
+
+    def _finish(self, cell: Cell) -> Cell:
+        self.todo[cell.family].remove(cell.scenario)
+        self.done[cell.family, cell.scenario] = cell
+        if self.watch is not None:
+            self.watch(Progress(len(self.done), self.total, cell))
+        return cell
