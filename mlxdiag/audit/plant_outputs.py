@@ -1,0 +1,92 @@
+"""What a planted fault does to the model's outputs: the measure of "observable" that asks no oracle.
+
+The same scenario runs twice on the same weights and tokens, with the fault and without. MLX computes both
+alike, so that any difference at a real token is the fault's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlxdiag.models.adapter import Instance
+from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.replay.prompts import PADDING_ID
+
+Floats = NDArray[np.float32]
+
+DIFFERENT = 1e-3
+"""Of the spread of the logits. Below it another path through the same sums (an array of a mask in place of
+"causal") cannot be told from a fault by anybody."""
+
+
+class Effect:
+    """What a plant did while it was in place."""
+
+    def __init__(self) -> None:
+        self.acted = 0
+        """How often it changed a mask, a key, an offset or a state from what the library had made of it."""
+        self.outputs: list[tuple[NDArray[Any], Any]] = []
+        """Each forward of the model: ids [B, L], and its logits [B, L, V] or, in their place, the error."""
+
+    def note(self, changed: bool) -> None:
+        self.acted += bool(changed)
+
+    def moved(self, healthy: Effect) -> int:
+        """Real tokens whose logits differ from those of the healthy run, which must have run the same
+        scenario. A forward that failed, or that only one of the runs made, counts as one.
+        """
+        count = abs(len(self.outputs) - len(healthy.outputs))
+        for (ids, seen), (right_ids, right) in zip(self.outputs, healthy.outputs, strict=False):
+            count += _moved(ids, seen, right_ids, right)
+        return count
+
+
+def _moved(ids: NDArray[Any], seen: Any, right_ids: NDArray[Any], right: Any) -> int:
+    if isinstance(seen, BaseException) or isinstance(right, BaseException):
+        return int(type(seen) is not type(right))
+    if seen.shape != right.shape or not np.array_equal(ids, right_ids):
+        return 1
+    real = ids != PADDING_ID
+    difference = np.abs(seen - right).max(axis=-1)
+    # NaN where the healthy run has none is a difference.
+    within = difference <= DIFFERENT * float(np.nanstd(right)) + 1e-12
+    return int((real & ~within).sum())
+
+
+@contextmanager
+def recorded(instance: Instance, effect: Effect) -> Iterator[None]:
+    """Keep every forward of the instance's model in `effect.outputs`."""
+    import mlx.core as mx
+
+    inside: list[bool] = []
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if inside or model is not instance.model:
+                return original(model, *args, **kwargs)
+            ids = args[0] if args else next(iter(kwargs.values()))
+            inside.append(True)
+            try:
+                logits = original(model, *args, **kwargs)
+                kept: Any = np.array(logits.astype(mx.float32))
+            except (ValueError, RuntimeError, TypeError, IndexError, AttributeError) as error:
+                effect.outputs.append((np.array(ids), error))
+                raise
+            finally:
+                inside.pop()
+            effect.outputs.append((np.array(ids), kept))
+            return logits
+
+        return __call__
+
+    patches = Patches()
+    patches.add(type(instance.model), "__call__", make)
+    try:
+        yield
+    finally:
+        patches.undo()
