@@ -35,7 +35,9 @@ class LayerSpec(msgspec.Struct, frozen=True, kw_only=True):
     sinks: bool = False
     """The softmax has a learned sink term, so a row without visible keys is not NaN."""
     softmax: str = "fused"
-    """fused, or manual: computed by hand, without an attention call that a probe could hook."""
+    """fused; manual: computed by hand, without an attention call that a probe could hook; opaque: calls that
+    cannot be related to the keys of a sequence (picked for each query, or made outside of the layer), so only
+    logits can be judged."""
     positions: bool = True
     """False for layers without positional encoding."""
 

@@ -21,6 +21,10 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """Late layers without keys of their own, where the config does not count them."""
     nope: bool = False
     """Full layers of a model that also has windowed ones carry no positional encoding."""
+    rope: bool = True
+    """False where no layer has a positional encoding."""
+    beyond: int = 0
+    """Keys that a query sees on top of the configured window: 1 where that counts the keys before it."""
     sinks: bool = False
     softmax: str = "fused"
     last: str | None = None
@@ -112,6 +116,14 @@ HABITS: dict[str, Habit] = {
     "phi3": _EVERY_LAYER,
     "phimoe": _EVERY_LAYER,
     "starcoder2": _EVERY_LAYER,
+    "jamba": Habit(rope=False),
+    "nemotron_h": Habit(rope=False),
+    "plamo2": Habit(beyond=1, differs="mlx-lm 0.32 keeps dense caches and attends to everything"),
+    "plamo3": Habit(pattern="LLLLLLLG", window=2048, depth=32, beyond=1),
+    "muse_glimmer": Habit(pattern="LLLG", window=2048, depth=52),
+    "spark2_5": Habit(pattern="LLLG"),
+    "deepseek_v41": Habit(depth=40, sinks=True, softmax="opaque"),
+    "iquestloopcoder": Habit(softmax="opaque"),
     "mamba": _RECURRENT,
     "mamba2": _RECURRENT,
     "falcon_mamba": _RECURRENT,

@@ -11,7 +11,8 @@ from mlxdiag.models.mlx.families import HABITS, Habit
 from mlxdiag.models.mlx.pattern import KINDS, letters
 from mlxdiag.traces.types import Tokens
 
-_DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+_DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers")
+_SHARED = ("num_kv_shared_layers", "num_kv_reuse_layers")
 _WINDOWS = ("sliding_window", "attention_window_size", "sliding_window_size", "window_size")
 _BLOCKS = ("attention_chunk_size",)
 _SHOWN = (
@@ -79,16 +80,12 @@ def depth_of(text: Mapping[str, Any], habit: Habit) -> int:
 def _layers(text: Mapping[str, Any], habit: Habit, kinds: Sequence[str]) -> tuple[LayerSpec, ...]:
     owners = len(kinds) - _shared(text, habit, len(kinds))
     hybrid = any(kind in "LC" for kind in kinds)
-    roped = text.get("no_rope_layers")
     layers = []
     for index, kind in enumerate(kinds):
         if kind == "-":
             continue
         attention = KINDS[kind]
         window = {"L": _window(text, habit, _WINDOWS), "C": _window(text, habit, _BLOCKS)}.get(kind)
-        rope = not (habit.nope and hybrid and kind == "G")
-        if isinstance(roped, list) and index < len(roped):
-            rope = bool(roped[index])
         layers.append(
             LayerSpec(
                 index=index,
@@ -96,20 +93,51 @@ def _layers(text: Mapping[str, Any], habit: Habit, kinds: Sequence[str]) -> tupl
                 attention=attention,
                 window=window,
                 cache=CACHE_OF[attention],
-                shares=None if index < owners else _owner(kinds, owners, index),
-                sinks=habit.sinks,
-                softmax=habit.softmax,
-                positions=rope,
+                shares=_shares(text, kinds, owners, index),
+                sinks=_sinks(text, habit, kind),
+                softmax=_softmax(text, habit, index),
+                positions=_positions(text, habit, index, habit.nope and hybrid and kind == "G"),
             )
         )
     return tuple(layers)
 
 
+def _positions(text: Mapping[str, Any], habit: Habit, index: int, bare: bool) -> bool:
+    """Whether a layer has a positional encoding; `bare`: the family has none on layers like this one."""
+    for name in ("no_rope_layers", "layer_rope_theta"):
+        listed = text.get(name)
+        if isinstance(listed, list) and index < len(listed):
+            return bool(listed[index])
+    if text.get("mla_use_nope") or text.get("position_embedding_type") == "nope":
+        return False
+    return habit.rope and not bare
+
+
+def _sinks(text: Mapping[str, Any], habit: Habit, kind: str) -> bool:
+    field = {"L": "add_swa_attention_sink_bias", "G": "add_full_attention_sink_bias"}.get(kind, "")
+    return bool(text.get(field, habit.sinks))
+
+
+def _softmax(text: Mapping[str, Any], habit: Habit, index: int) -> str:
+    """phi3small: layers with block-sparse attention compute it by hand."""
+    every = _integer(text, "dense_attention_every_n_layers")
+    return "manual" if every and (index + 1) % every else habit.softmax
+
+
+def _shares(text: Mapping[str, Any], kinds: Sequence[str], owners: int, index: int) -> int | None:
+    """Late layers that own no keys, or hunyuan's groups, each of which shares the keys of its first layer."""
+    group = _integer(text, "cla_share_factor") if text.get("use_cla") else None
+    if group and index % group:
+        return index - index % group
+    return None if index < owners else _owner(kinds, owners, index)
+
+
 def _shared(text: Mapping[str, Any], habit: Habit, depth: int) -> int:
-    count = _integer(text, "num_kv_shared_layers")
+    name = next((name for name in _SHARED if text.get(name) is not None), _SHARED[0])
+    count = _integer(text, name)
     count = habit.shared if count is None else count
     if not 0 <= count < depth:
-        raise UnreadableError(f"config: num_kv_shared_layers is {count} of {depth} layers")
+        raise UnreadableError(f"config: {name} is {count} of {depth} layers")
     return count
 
 
@@ -127,8 +155,10 @@ def _window(text: Mapping[str, Any], habit: Habit, names: Sequence[str]) -> int 
             window = _integer(text, name)
             if window is not None and window < 0:
                 raise UnreadableError(f"config field {name} must be positive, not {window}")
-            return window or None
-    return habit.window
+            if window is None and any(text.get(other) is not None for other in names):
+                continue
+            return window + habit.beyond if window else None
+    return habit.window + habit.beyond if habit.window else None
 
 
 def _integer(text: Mapping[str, Any], name: str) -> int | None:

@@ -71,14 +71,21 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
 
     def _owner(self, count: int, position: int) -> LayerSpec | None:
         """Owner of the cache at a position: libraries keep one per layer, or one per owning layer."""
-        if count == self.geometry.depth:
+        depth = self.geometry.depth
+        if count == depth:
             return self.geometry.layer(position)
         owners = self.geometry.owners()
-        if count != len(owners):
-            raise UnjudgedError(
-                f"{self.name}: the library keeps {count} caches for {len(owners)} layers that own keys"
-            )
-        return owners[position]
+        if count == len(owners):
+            return owners[position]
+        if count % depth == 0:
+            # The stack of layers runs several times, each time with caches of its own.
+            return self.geometry.layer(position % depth)
+        if count == depth + 1:
+            # The first one holds the ids that n-gram embeddings look back to.
+            return self.geometry.layer(position - 1) if position else None
+        raise UnjudgedError(
+            f"{self.name}: the library keeps {count} caches for {len(owners)} layers that own keys"
+        )
 
 
 def cache_count(model: Any) -> int:
@@ -94,7 +101,9 @@ def text_module(model: Any) -> ModuleType:
     for _, part in model.named_modules():
         held = part.get("layers") if isinstance(part, dict) else None
         if isinstance(held, list) and len(held) == len(layers) and held and held[0] is layers[0]:
-            return sys.modules[type(part).__call__.__module__]
+            # A bare container of layers has no forward of its own; its class stands beside the one that has.
+            run = type(part).__call__ if "__call__" in dir(type(part)) else type(part)
+            return sys.modules[run.__module__]
     return sys.modules[type(layers[0]).__module__]
 
 

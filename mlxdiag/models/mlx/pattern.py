@@ -26,6 +26,7 @@ WORDS = {
     "recurrent": "R",
     "mamba": "R",
     "conv": "R",
+    "conv_mixer": "R",
     "mlp": "-",
     "moe": "-",
 }
@@ -105,6 +106,47 @@ def _sliding_flags(text: Mapping[str, Any], depth: int) -> str | None:
     return _long_enough("hybrid_layer_pattern", "".join("L" if flag else "G" for flag in flags), depth)
 
 
+def _numbered(text: Mapping[str, Any], depth: int) -> str | None:
+    """kimi_linear: the recurrent layers by number, counted from 1."""
+    listed = text.get("linear_attn_config")
+    numbers = listed.get("kda_layers") if isinstance(listed, Mapping) else None
+    if not isinstance(numbers, list):
+        return None
+    return "".join("R" if index + 1 in numbers else "G" for index in range(depth))
+
+
+def _blocks(text: Mapping[str, Any], depth: int) -> str | None:
+    """nemotron-nas: blocks without attention, or with a matrix in its place."""
+    blocks = text.get("block_configs")
+    if not isinstance(blocks, list) or not all(isinstance(block, Mapping) for block in blocks):
+        return None
+    found = (block.get("attention") or {} for block in blocks)
+    kinds = ("-" if one.get("no_op") or one.get("replace_with_linear") else "G" for one in found)
+    return _long_enough("block_configs", "".join(kinds), depth)
+
+
+def _mamba_step(text: Mapping[str, Any], depth: int) -> str | None:
+    """plamo2: one attending layer in every few, which slides unless it is listed as full."""
+    step = text.get("mamba_step")
+    if not isinstance(step, int) or step < 2 or not text.get("mamba_enabled", True):
+        return None
+    full = text.get("full_attention_idx") or []
+    middle = step // 2
+    attending = (
+        (lambda index: index == depth - 1) if depth <= middle else (lambda index: index % step == middle)
+    )
+    return "".join("R" if not attending(i) else "G" if i in full else "L" for i in range(depth))
+
+
+def _grouped(text: Mapping[str, Any], depth: int) -> str | None:
+    """bailing: the last layer of each group attends, and so do those after the last whole group."""
+    size = text.get("layer_group_size")
+    if not isinstance(size, int) or size < 1:
+        return None
+    whole = depth // size * size
+    return "".join("G" if (index + 1) % size == 0 or index >= whole else "R" for index in range(depth))
+
+
 def _block_types(text: Mapping[str, Any], depth: int) -> str | None:
     """recurrent_gemma: repeated over the layers; its attention blocks are local."""
     for name in ("block_types", "_block_types"):
@@ -150,9 +192,24 @@ def _every(text: Mapping[str, Any], depth: int) -> str | None:
     return None
 
 
-LISTED: tuple[Reader, ...] = (_layer_types, _hybrid, _sliding_layers, _full_layers, _sliding_flags)
+LISTED: tuple[Reader, ...] = (
+    _layer_types,
+    _hybrid,
+    _sliding_layers,
+    _full_layers,
+    _sliding_flags,
+    _numbered,
+    _blocks,
+)
 """Readers of fields that name every layer."""
-REPEATED: tuple[Reader, ...] = (_block_types, _window_switch, _pattern, _every)
+REPEATED: tuple[Reader, ...] = (
+    _block_types,
+    _window_switch,
+    _pattern,
+    _every,
+    _grouped,
+    _mamba_step,
+)
 """Readers of fields that describe a repetition."""
 
 

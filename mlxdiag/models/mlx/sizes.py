@@ -66,7 +66,7 @@ WINDOWS = (
 )
 """Kept as they are unless a caller asks for another window."""
 
-DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
+DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers")
 
 LETTER_STRINGS = ("hybrid_override_pattern",)
 """Fields with one letter per layer."""

@@ -25,7 +25,6 @@ HEAD_DIMS = ("head_dim", "kv_channels", "hidden_size_per_head")
 SIZES: dict[str, Any] = {
     **sizes.FIXED,
     **dict.fromkeys(sizes.DEPTHS, DEPTH),
-    "num_transformer_layers": DEPTH,
     **dict.fromkeys(sizes.VOCABULARIES, VOCAB),
     **dict.fromkeys(sizes.WINDOWS, WINDOW),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "block_size"), POSITIONS),
