@@ -14,6 +14,7 @@ from mlxdiag.audit.causes import Causes, Locator
 from mlxdiag.audit.cell import Audit, Cell
 from mlxdiag.audit.death import crashed, failed
 from mlxdiag.audit.journal import Journal, Terms
+from mlxdiag.audit.names import pick
 from mlxdiag.audit.pool import HERE, LIMIT, Pool, Site
 from mlxdiag.audit.tasks import Described
 from mlxdiag.audit.worker import Ended, Item
@@ -36,7 +37,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What to audit and how."""
 
     families: tuple[str, ...] = ()
-    """Empty: every family of the library."""
+    """Names or patterns; empty: every family of the library."""
     scenarios: tuple[str, ...]
     """Names, in the order of the table."""
     jobs: int = 1
@@ -67,11 +68,8 @@ def run(
     causes: Causes,
     watch: Watcher | None = None,
     parts: Parts = Parts(),  # noqa: B008  frozen
-    begin: Callable[[Described], None] | None = None,
 ) -> Audit:
     """Audit; equal arguments give equal cells and faults, whatever the number of jobs.
-
-    `begin` is told what the library holds before any cell is run, and may refuse by raising.
 
     Raises:
         UsageError: a family that the library lacks, or a shard without a family.
@@ -81,8 +79,6 @@ def run(
     start = time.monotonic()
     with Pool(parts.preload, jobs=wanted.jobs, site=wanted.site) as pool:
         held = describe(pool, wanted.device, parts)
-        if begin is not None:
-            begin(held)
         chosen = choose(held.families, wanted.families, wanted.shard)
         cells = Sweep(pool, wanted, parts, chosen, watch).cells(_terms(wanted, held))
     judged, grouped = faults.group(cells, causes, Locator(Path(held.root)))
@@ -99,6 +95,12 @@ def run(
     )
 
 
+def look(wanted: Wanted, parts: Parts = Parts()) -> Described:  # noqa: B008  frozen
+    """What the library holds, without auditing it. Raises as `run` does."""
+    with Pool(parts.preload, jobs=1, site=wanted.site) as pool:
+        return describe(pool, wanted.device, parts)
+
+
 def describe(pool: Pool, device: str | None, parts: Parts) -> Described:
     """What the library holds, asked of a worker."""
     (value,) = pool.call(parts.describe, device)
@@ -112,9 +114,9 @@ def choose(known: Sequence[str], asked: Sequence[str], shard: tuple[int, int] | 
     which are often alike, lie apart.
 
     Raises:
-        UsageError: more shards than families.
+        UsageError: a name that is not known, or more shards than families.
     """
-    families = sorted(set(asked) or set(known))
+    families = sorted(pick("family", known, asked))
     if shard is None:
         return tuple(families)
     index, count = shard

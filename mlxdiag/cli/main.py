@@ -25,14 +25,16 @@ VERBS = {
     "import": "Turn a foreign log, a traceback or a token stream into a trace.",
     "inspect": "Judge traces: which call broke which rule, and what that breaks.",
     "replay": "Drive the schedule of a trace through real model code, and compare.",
+    "audit-models": "Every model family of the library on every scheduling path: which are wrong, and why.",
+    "merge": "Join the shards of an audit.",
     "diff": "The first step and field where two traces part.",
     "rule": "What a rule means, with traces that fire it and neighbours that do not.",
     "schema": "The JSON Schema of the trace file.",
     "doctor": "What is installed, which devices really compute, and what to install.",
 }
 
-MODULES = {"import": "import_"}
-"""Verbs that are words of Python."""
+MODULES = {"import": "import_", "audit-models": "audit_models"}
+"""Verbs that are no names of Python modules."""
 
 INTERRUPTED = 130
 INTERNAL = 70

@@ -37,3 +37,15 @@ Expect = Annotated[
         "'none' expects a clean trace.",
     ),
 ]
+Baseline = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline",
+        metavar="FILE",
+        help="Accept the faults listed here; fail on new ones, and on those that no longer fail.",
+    ),
+]
+WriteBaseline = Annotated[
+    Path | None,
+    typer.Option("--write-baseline", metavar="FILE", help="List everything found here, as a baseline."),
+]

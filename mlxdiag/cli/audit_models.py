@@ -1,0 +1,212 @@
+"""`mlxdiag audit-models`: every family of the installed library through every scheduling path."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from mlxdiag.cli import options
+from mlxdiag.cli.audit_result import Given, finish
+from mlxdiag.cli.settings import Settings, refuse_overwriting, settle
+from mlxdiag.cli.streams import complain, put
+from mlxdiag.errors import CLEAN, UnjudgedError, UsageError
+from mlxdiag.inspect.rules import RULES
+
+if TYPE_CHECKING:
+    from mlxdiag.audit.cell import Audit
+    from mlxdiag.audit.run import Wanted
+
+
+def main(
+    families: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FAMILY]...", help="Families or patterns, as 'gemma*'; default: all."),
+    ] = None,
+    library: Annotated[str, typer.Option("--library", metavar="LIBRARY", help="mlx-lm.")] = "mlx-lm",
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option("--scenario", metavar="NAMES", help="Scenarios or patterns, as 'chunks-*,no-cache'."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="DEVICE", help="metal, cuda or cpu; default: the library's own."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", metavar="N", min=1, help="Families at work at once; default: cores."),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="The i-th of n parts; 'mlxdiag merge' joins them."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of weights and prompt tokens.")
+    ] = 0,
+    baseline: options.Baseline = None,
+    write_baseline: options.WriteBaseline = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="VERSION_OR_PATH",
+            help="Run the same cells on another copy: a release, which is installed into a folder of its "
+            "own, a folder that holds mlx_lm, or a Python or environment.",
+        ),
+    ] = None,
+    repros: Annotated[
+        Path | None,
+        typer.Option("--repros", metavar="DIR", help="Write a standalone script for each fault here."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="FILE", help="Keep finished cells here, and skip those it holds."),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="That one cell may take.")
+    ] = 60.0,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show the rows of families without a wrong cell, too.")
+    ] = False,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="Show the scenarios and families, and run nothing.")
+    ] = False,
+    format: options.Format = None,
+    output: options.Output = None,
+    force: options.Force = False,
+    select: options.Select = None,
+    ignore: options.Ignore = None,
+    fail_on: options.FailOn = None,
+    expect: options.Expect = None,
+) -> int:
+    """Audit the installed library: every model family, every scheduling path, judged by three oracles."""
+    settings = settle(
+        [rule.code for rule in RULES],
+        format=format,
+        output=output,
+        force=force,
+        select=select,
+        ignore=ignore,
+        fail_on=fail_on,
+        expect=expect,
+    )
+    require_library(library)
+    given = Given(
+        baseline=baseline, write_baseline=write_baseline, repros=repros, unfold=show_all, settings=settings
+    )
+    given.check()
+    wanted = what_is_wanted(families, scenario, device, jobs, shard, seed, resume, time_limit)
+    if show_list:
+        return show(wanted, settings)
+    if resume is not None and not resume.exists():
+        refuse_overwriting(resume, force)
+    return audit(wanted, given, against)
+
+
+def audit(wanted: Wanted, given: Given, against: str | None) -> int:
+    """Run, compare, and hand the result over; the exit code."""
+    from mlxdiag.audit import against as copies
+    from mlxdiag.audit import causes
+
+    site = copies.site(against) if against is not None else None
+    known = causes.load()
+    found = watched(wanted, known)
+    comparison = None
+    if site is not None:
+        complain(f"{site.label}: the same cells")
+        resume = wanted.resume.with_name(wanted.resume.name + ".against") if wanted.resume else None
+        other = watched(msgspec.structs.replace(wanted, site=site, resume=resume), known)
+        comparison = copies.compare(other, found)
+    return finish(found, given, comparison)
+
+
+def watched(wanted: Wanted, known: object) -> Audit:
+    """One audit, with its progress on standard error. An interrupt says how to go on."""
+    from mlxdiag.audit.causes import Causes
+    from mlxdiag.audit.run import run
+    from mlxdiag.cli.audit_progress import shown_progress
+
+    assert isinstance(known, Causes)
+    try:
+        with shown_progress() as watch:
+            return run(wanted, causes=known, watch=watch)
+    except KeyboardInterrupt:
+        if wanted.resume is not None:
+            complain(f"finished cells are in {wanted.resume}; the same command goes on from there")
+        raise
+
+
+def show(wanted: Wanted, settings: Settings) -> int:
+    """Print scenarios and families as text or JSON."""
+    from mlxdiag.audit.names import pick
+    from mlxdiag.audit.run import look
+    from mlxdiag.reports import json
+    from mlxdiag.reports.audit import listing
+
+    if settings.format not in ("text", "json"):
+        raise UsageError(f"--list: the list is shown as text or json, not {settings.format}")
+    held = look(wanted)
+    found = listing.document(held, wanted.scenarios, pick("family", held.families, wanted.families))
+    put(json.pretty(found) if settings.format == "json" else listing.text(found))
+    return CLEAN
+
+
+def what_is_wanted(
+    families: list[str] | None,
+    scenario: list[str] | None,
+    device: str | None,
+    jobs: int | None,
+    shard: str | None,
+    seed: int,
+    resume: Path | None,
+    time_limit: float,
+) -> Wanted:
+    """The options as the audit knows them. Raises UsageError for names and numbers that make no sense."""
+    from mlxdiag.audit.names import pick
+    from mlxdiag.audit.run import Wanted
+    from mlxdiag.audit.scenarios import NAMES
+
+    return Wanted(
+        families=tuple(families or ()),
+        scenarios=pick("scenario", NAMES, scenario or ()),
+        jobs=jobs or cores(),
+        shard=parse_shard(shard) if shard is not None else None,
+        seed=seed,
+        device=device,
+        resume=resume,
+        limit=time_limit,
+    )
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """`2/4` as (2, 4). Raises UsageError."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"--shard: {text!r} is not I/N with 1 <= I <= N, as 2/4")
+    return int(found[1]), int(found[2])
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def require_library(library: str) -> None:
+    """Raises UsageError for an unknown library, UnjudgedError for one that this version cannot audit."""
+    if library == "transformers":
+        raise UnjudgedError("--library transformers: this version audits mlx-lm only")
+    if library != "mlx-lm":
+        raise UsageError(f"--library: {library!r} is unknown; known: mlx-lm")
+    from importlib.util import find_spec
+
+    for name in ("mlx", "mlx_lm"):
+        if find_spec(name) is None:
+            raise UnjudgedError(
+                f"{name} is not installed, so nothing can be audited; try: pip install mlx-lm"
+            )

@@ -1,0 +1,71 @@
+"""Progress of an audit on standard error: a bar on a terminal, else a line for every tenth."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mlxdiag.cli.streams import complain
+
+if TYPE_CHECKING:
+    from mlxdiag.audit.run import Progress, Watcher
+
+PARTS = 10
+
+
+@contextmanager
+def shown_progress() -> Iterator[Watcher]:
+    """What to call after every cell."""
+    if sys.stderr.isatty():
+        with _bar() as watch:
+            yield watch
+    else:
+        yield Lines().watch
+
+
+class Lines:
+    """A line for every tenth of the cells."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        self.wrong = 0
+
+    def watch(self, progress: Progress) -> None:
+        self.wrong += progress.cell.wrong
+        part = PARTS * progress.done // progress.total
+        if part > self.told:
+            self.told = part
+            complain(f"{progress.done} of {progress.total} cells, {self.wrong} wrong")
+
+
+@contextmanager
+def _bar() -> Iterator[Watcher]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    wrong = 0
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[wrong]} wrong"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("importing the library", total=None, wrong=0)
+
+        def watch(progress: object) -> None:
+            nonlocal wrong
+            done, total, cell = progress.done, progress.total, progress.cell  # type: ignore[attr-defined]
+            wrong += cell.wrong
+            bar.update(
+                task,
+                completed=done,
+                total=total,
+                wrong=wrong,
+                description=f"{cell.family}/{cell.scenario}",
+            )
+
+        yield watch

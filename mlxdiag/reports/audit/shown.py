@@ -1,0 +1,227 @@
+"""What every renderer of an audit is given, and what they all say in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from mlxdiag.audit.against import Comparison
+from mlxdiag.audit.baseline import Difference
+from mlxdiag.audit.cell import Audit, Cell, Fault
+from mlxdiag.audit.death import UNFINISHED
+from mlxdiag.inspect.rules import RULES
+from mlxdiag.reports.view import count
+
+RULE_NAMES = {rule.code: rule.name for rule in RULES}
+RESULTS = ("pass", "fail", "crash", "unsupported", "skipped")
+LEGEND = (
+    (".", "right"),
+    ("g v p", "wrong by geometry, visibility, parity"),
+    ("f", "wrong"),
+    ("X", "crash"),
+    ("e", "looks wrong, excused"),
+    ("u", "refused by the library"),
+    ("-", "skipped"),
+)
+MOST_NAMES = 12
+"""Families named in a sentence before the rest is counted."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """How to show what. The defaults are right for a file."""
+
+    audit: Audit
+    """Its faults are those that --select and --ignore leave."""
+    hidden: int = 0
+    """Faults that --select and --ignore took away."""
+    difference: Difference | None = None
+    """From the baseline, where one was given."""
+    comparison: Comparison | None = None
+    """With another copy of the library, where one was given."""
+    unfold: bool = False
+    """Show the rows of families without a wrong cell, too."""
+    repros: str = ""
+    """The folder that the standalone scripts were written to."""
+    colour: bool = False
+    width: int | None = None
+    """Columns to wrap text at; None never wraps."""
+
+
+def symbol(cell: Cell | None) -> str:
+    """At most three characters: the letters of the oracles that spoke against it, or a sign of the legend."""
+    if cell is None:
+        return ""
+    if cell.result == "fail":
+        return "".join(name[0] for name in cell.oracles) or "f"
+    if cell.result == "pass":
+        return "e" if cell.excuse else "."
+    return {"crash": "X", "unsupported": "u"}.get(cell.result, "-")
+
+
+def families(audit: Audit) -> dict[str, list[Cell]]:
+    """Rows of the table."""
+    rows: dict[str, list[Cell]] = {}
+    for cell in audit.cells:
+        rows.setdefault(cell.family, []).append(cell)
+    return rows
+
+
+def columns(audit: Audit) -> list[str]:
+    """Scenarios of the table, in its order."""
+    return list(dict.fromkeys(cell.scenario for cell in audit.cells))
+
+
+def skipped_families(audit: Audit) -> dict[str, str]:
+    """Families of which no cell could be run, with the reason."""
+    return {
+        name: cells[0].reason
+        for name, cells in families(audit).items()
+        if all(cell.result == "skipped" for cell in cells) and not any(map(unfinished, cells))
+    }
+
+
+def unfinished(cell: Cell) -> bool:
+    """Left without a verdict by a fault of our own."""
+    return cell.result == "skipped" and cell.reason.startswith(UNFINISHED)
+
+
+def coverage(audit: Audit) -> str:
+    """Which families were reached; the numbers add up to those that are known."""
+    rows, skipped = families(audit), skipped_families(audit)
+    rest = audit.families - len(rows)
+    where = f"outside shard {audit.shard[0]}/{audit.shard[1]}" if audit.shard else "not asked for"
+    parts = [f"{len(rows) - len(skipped)} reached", f"{len(skipped)} skipped"]
+    if rest:
+        parts.append(f"{rest} {where}")
+    return f"{count(audit.families, 'family').replace('familys', 'families')} known: {', '.join(parts)}"
+
+
+def tally(audit: Audit) -> str:
+    """`270 cells: 200 pass, 12 fail, 1 crash, 20 unsupported, 37 skipped`."""
+    counts = audit.tally()
+    shown = ", ".join(f"{counts[result]} {result}" for result in RESULTS if result in counts)
+    excused = sum(bool(cell.excuse) for cell in audit.cells)
+    return f"{count(len(audit.cells), 'cell')}: {shown or 'none'}" + (
+        f" ({excused} excused)" if excused else ""
+    )
+
+
+def nothing_judged(audit: Audit) -> bool:
+    """No oracle and no crash said anything about any cell."""
+    return all(cell.result in ("skipped", "unsupported") for cell in audit.cells)
+
+
+def verdict(shown: Shown) -> str:
+    """One sentence, never "clean" for what was not judged."""
+    audit = shown.audit
+    if audit.faults:
+        return count(len(audit.faults), "fault") + (f" ({shown.hidden} hidden)" if shown.hidden else "")
+    if nothing_judged(audit):
+        return "nothing could be judged, which is not the same as clean"
+    if shown.hidden:
+        return f"nothing to show: {count(shown.hidden, 'fault')} hidden by --select or --ignore"
+    return "no fault found"
+
+
+def subject(audit: Audit) -> str:
+    """`mlx-lm 0.32.2, mlx 0.32.4 on cpu, seed 0`."""
+    named = sorted(audit.libraries.items(), key=lambda item: (item[0] != "mlx-lm", item[0]))
+    versions = ", ".join(f"{name} {version}" for name, version in named)
+    split = f", shard {audit.shard[0]}/{audit.shard[1]}" if audit.shard else ""
+    return f"{versions} on {audit.device}, seed {audit.seed}{split}"
+
+
+def rule(code: str) -> str:
+    """`MD108 window-not-enforced`."""
+    return f"{code} {RULE_NAMES[code]}" if code in RULE_NAMES else code
+
+
+def state(fault: Fault, shown: Shown) -> str:
+    """`new` or `accepted` where a baseline was given."""
+    if shown.difference is None:
+        return ""
+    return "accepted" if fault.id in shown.difference.accepted else "new"
+
+
+def few(names: list[str]) -> str:
+    """Names in a sentence, the rest counted."""
+    if len(names) <= MOST_NAMES + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
+
+
+def details(fault: Fault, shown: Shown) -> Iterator[tuple[str, str]]:
+    """What is known of a fault, as labels and values, the next command last."""
+    yield ("cause" if fault.known else "seen"), fault.cause
+    if not fault.known:
+        yield "note", "the cause is not read up yet: cells with the same rule at the same line stand together"
+    if fault.where:
+        yield "where", fault.where
+    yield "families", few(fault.families)
+    yield "scenarios", few(sorted({scenario for _, scenario in fault.cells}))
+    if fault.schedule:
+        yield "smallest", fault.schedule
+    if numbers := ", ".join(_numbers(fault)):
+        yield "numbers", numbers
+    if fault.oracles:
+        yield "rests on", ", ".join(fault.oracles)
+    if fault.repro:
+        yield "repro", _repro(fault, shown)
+    yield "next", following(fault, shown)
+
+
+def following(fault: Fault, shown: Shown) -> str:
+    """The next command to run."""
+    if fault.repro:
+        return f"python {_repro(fault, shown)}"
+    family, scenario = fault.cells[0]
+    return f"mlxdiag audit-models {family} --scenario {scenario} --repros repros"
+
+
+def _repro(fault: Fault, shown: Shown) -> str:
+    return f"{shown.repros}/{fault.repro}" if shown.repros else fault.repro
+
+
+def _numbers(fault: Fault) -> Iterator[str]:
+    if fault.positions:
+        yield f"wrong positions {', '.join(map(str, fault.positions))}"
+    if fault.first is not None:
+        yield f"logits first wrong at position {fault.first}"
+    if fault.max_abs is not None and fault.first is not None:
+        limit = f" (tolerance {fault.tolerance:.2g})" if fault.tolerance is not None else ""
+        yield f"largest logit difference {fault.max_abs:.3g}{limit}"
+
+
+def excused(audit: Audit) -> dict[str, list[Cell]]:
+    """Cells that only look wrong, by the name of the excuse."""
+    held: dict[str, list[Cell]] = {}
+    for cell in audit.cells:
+        if cell.excuse:
+            held.setdefault(cell.excuse, []).append(cell)
+    return dict(sorted(held.items()))
+
+
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
+    """A line for every difference between two copies, and what is the same."""
+    other = ", ".join(f"{name} {version}" for name, version in comparison.other.items() if name != "mlxdiag")
+    yield (
+        f"against {other}: {len(comparison.broke)} broke, {len(comparison.mended)} mended, "
+        f"{len(comparison.differs)} otherwise different, {comparison.same} the same"
+    )
+    for word, changes in (
+        ("broke", comparison.broke),
+        ("mended", comparison.mended),
+        ("differs", comparison.differs),
+    ):
+        for change in changes:
+            move = f"{change.before or 'not there'} -> {change.after or 'not there'}"
+            reason = f": {change.reason}" if change.reason else ""
+            yield f"{word:8} {change.family}/{change.scenario}  {move}{reason}"
+    for word, faults in (
+        ("only here", comparison.new_faults),
+        ("only there", comparison.gone_faults),
+        ("in both", comparison.same_faults),
+    ):
+        if faults:
+            yield f"faults {word}: {', '.join(faults)}"
