@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
-from mlxdiag.audit.script import Script, Sizes
+import msgspec
+
+from mlxdiag.audit.schedules_batch import BATCH
+from mlxdiag.audit.schedules_reuse import REUSE
+from mlxdiag.audit.script import Schedule, Script, Sizes
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.traces.types import Model, Scheduler, Trace
-
-Schedule = Callable[[Script, Sizes], None]
 
 
 def fresh_within_window(script: Script, sizes: Sizes) -> None:
@@ -75,7 +78,7 @@ PLAIN: Mapping[str, Schedule] = {
 }
 
 
-SCHEDULES: Mapping[str, Schedule] = {**PLAIN}
+SCHEDULES: Mapping[str, Schedule] = {**PLAIN, **REUSE, **BATCH}
 """By the scenario's name."""
 
 PRETENDED = 8
@@ -83,10 +86,20 @@ PRETENDED = 8
 same."""
 
 
+KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_kv_heads",
+    "num_attention_groups",
+    "multi_query_group_num",
+)
+
+
 def sizes_of(instance: Instance) -> Sizes:
     """The lengths that a family's schedules are built around."""
     windows = [layer.window for layer in instance.geometry.layers if layer.window]
-    return Sizes(window=min(windows, default=PRETENDED))
+    heads = _field(instance.config, KV_HEADS)
+    return Sizes(window=min(windows, default=PRETENDED), kv_heads=max(heads or 0, 2))
 
 
 def build(name: str, instance: Instance) -> Trace:
@@ -98,27 +111,58 @@ def build(name: str, instance: Instance) -> Trace:
     schedule = SCHEDULES.get(name)
     if schedule is None:
         raise UsageError(f"no schedule for scenario {name!r}; known: {', '.join(SCHEDULES)}")
-    script = Script()
-    schedule(script, sizes_of(instance))
-    return script.trace(model_of(instance), SCHEDULERS.get(name))
+    script, sizes = Script(), sizes_of(instance)
+    schedule(script, sizes)
+    scheduler = SCHEDULERS.get(name)
+    if name in CAPPED:
+        scheduler = Scheduler(max_kv=sizes.window, keep=KEEP)
+    return script.trace(model_of(instance, capped=name in CAPPED), scheduler)
 
 
-SCHEDULERS: Mapping[str, Scheduler] = {"no-cache": Scheduler(cacheless=True)}
+_TRIE = Scheduler(store="trie")
+SCHEDULERS: Mapping[str, Scheduler] = {
+    "no-cache": Scheduler(cacheless=True),
+    "trie-shorter": _TRIE,
+    "trie-exact": _TRIE,
+    "trie-longer": _TRIE,
+    "trie-longer-after-wrap": _TRIE,
+    "quantized-keys": Scheduler(kv_bits=8),
+}
 """What the trace's header says of the scheduler, where a schedule needs it."""
+CAPPED = ("key-cap", "key-cap-over")
+KEEP = 4
+"""Sinks that `make_prompt_cache(max_kv_size)` pins (mlx_lm/models/cache.py)."""
 
 
-def model_of(instance: Instance) -> Model:
+def model_of(instance: Instance, *, capped: bool = False) -> Model:
     """The model as the header of a trace names it: with its whole config, so that replay can build it."""
     geometry = instance.geometry
+    layers = geometry.families()
+    if capped:
+        layers = {
+            name: msgspec.structs.replace(family, cache="rotating", keep=KEEP)
+            for name, family in layers.items()
+        }
     return Model(
         name=instance.name,
         architecture=geometry.architecture,
         config=instance.config,
-        layers=geometry.families(),
+        layers=layers,
         tokens=geometry.tokens,
     )
 
 
 def inapplicable(name: str, instance: Instance) -> str | None:
     """Why a scenario says nothing about this model; None where it does."""
+    if name in CAPPED and hasattr(instance.model, "make_cache"):
+        return "the family makes its own caches, for which make_prompt_cache ignores max_kv_size, as it says"
+    return None
+
+
+def _field(config: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    text = config.get("text_config")
+    for held in (config, text if isinstance(text, dict) else {}):
+        for name in names:
+            if isinstance(held.get(name), int):
+                return int(held[name])
     return None

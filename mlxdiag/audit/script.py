@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,6 +16,10 @@ class Sizes(msgspec.Struct, frozen=True):
     """The smallest window or block of the family; where it has none, the size that schedules pretend."""
     kv_heads: int = 2
     """Key heads: a batch of as many rows can be taken for a head axis, so another size is run too."""
+
+
+Schedule = Callable[["Script", Sizes], None]
+"""Writes one scenario's steps."""
 
 
 class Script:
@@ -36,15 +40,15 @@ class Script:
         for _ in range(steps):
             self._forward([self._row(seq, 1) for seq in seqs or ("a",)], "decode")
 
-    def batch(self, tokens: dict[str, int], *, left: bool = False, phase: str | None = None) -> None:
-        """One forward of several rows, shorter ones padded on the right, or on the left."""
-        width = max(tokens.values())
+    def batch(self, tokens: dict[str, int], *, left: bool = False, width: int | None = None) -> None:
+        """One forward of several rows, those shorter than `width` (the longest) padded right, or left."""
+        width = width if width is not None else max(tokens.values())
         side = "left_padding" if left else "right_padding"
         rows = [
             self._row(seq, count, **({side: width - count} if count < width else {}))
             for seq, count in tokens.items()
         ]
-        self._forward(rows, phase)
+        self._forward(rows, None)
 
     def cut(self, tokens: int, *seqs: str, phase: str = "trim") -> None:
         """Take tokens off the end: a trim, or the rollback of rejected drafts."""

@@ -58,6 +58,11 @@ class Trial(Runner):
             raise RefusedError(f"can_trim_prompt_cache is false here ({_names(caches)}): nothing is trimmed")
         super()._cut(op, caches)
 
+    def _shorten(self, caches: list[Any], tokens: int) -> None:
+        if not _can_trim(caches):
+            raise RefusedError(f"can_trim_prompt_cache is false of the stored prefix ({_names(caches)})")
+        super()._shorten(caches, tokens)
+
     def _forward(self, op: Forward, step: int) -> Entry:
         self.step = step
         try:

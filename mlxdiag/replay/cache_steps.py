@@ -67,7 +67,7 @@ def evictions(entry: Entry, rows: list[Row], where: str, scheduler: Scheduler) -
         yield Evict(entry.step, (row.seq or DEFAULT_SEQ,), left, scheduler.keep or 0)
 
 
-def adoption(entry: Entry, row: Row, where: str, tapes: dict[str, Tape]) -> Op:
+def adoption(entry: Entry, row: Row, where: str, tapes: dict[str, Tape]) -> Adopt:
     """An adopt entry, or the load of a sequence that was not fed before; the sequence's tape starts anew.
 
     Raises:

@@ -34,11 +34,24 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
             )
         elif family.attention == "sliding" and kind == "dense":
             chosen[name] = CacheChoice("dense", why="a server that keeps every key of a sliding layer")
+        elif family.attention == "full" and kind == "rotating" and _limit(trace):
+            chosen[name] = CacheChoice(
+                "capped",
+                sinks=family.keep or 0,
+                cap=_limit(trace),
+                why="the library's own key cap, make_prompt_cache(max_kv_size)",
+            )
         elif family.attention == "full" and _capped(trace, name) and kind in (None, "dense"):
             chosen[name] = CacheChoice(
                 "front_trim", why="keys beyond the cap are dropped at the front; mlx-lm has no such cache"
             )
     return chosen
+
+
+def _limit(trace: Trace) -> int:
+    """The scheduler's key cap, 0 for none."""
+    scheduler = trace.header.scheduler
+    return (scheduler.max_kv or 0) if scheduler is not None else 0
 
 
 def _calls(trace: Trace) -> Iterator[Attention]:

@@ -16,9 +16,9 @@ from mlxdiag.inspect import visibility
 from mlxdiag.models.adapter import Geometry, Instance
 from mlxdiag.models.mlx.identity import AMBIGUOUS, PADDING, UNKNOWN
 from mlxdiag.models.mlx.probe_entries import to_attention
-from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, StepEvent
+from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Seen, StepEvent
 from mlxdiag.replay import tape
-from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Regroup
+from mlxdiag.replay.ops import Adopt, CacheChoice, Cut, Event, Evict, Forward, Op, Regroup
 from mlxdiag.traces.types import Attention, Entry, Fault, Header, Mask, Output, Row
 
 if TYPE_CHECKING:
@@ -122,6 +122,9 @@ def _visible(event: AttentionEvent, op: Forward, runner: Runner) -> dict[str, An
         stale = mine & ~np.isin(seen.key_pos[row], np.fromiter(own, dtype=np.int64))
         key_seq[row, stale] = PADDING
     q = seen.query_pos.shape[1]
+    choice = runner.plan.caches.get(spec.family)
+    if choice is not None and choice.kind == "capped":
+        return _capped(seen, key_seq, key_pos, choice)
     dropped = (event.live_start or 0) if spec.attention == "full" else 0
     sinks = runner.sinks if dropped else 0
     return visibility.observe(
@@ -135,6 +138,28 @@ def _visible(event: AttentionEvent, op: Forward, runner: Runner) -> dict[str, An
         window=spec.window,
         live_start=dropped + sinks,
         keep=sinks or event.keep or 0,
+    )
+
+
+def _capped(seen: Seen, key_seq: Any, key_pos: Any, choice: CacheChoice) -> dict[str, Any]:
+    """Under the library's own key cap: the newest keys that a single token would still find must be seen.
+
+    What lies between those and the cap is seen or not with the length of the call, and the pinned sinks with
+    the column that they stand in: both are allowed and not required.
+    """
+    queries = tape_positions(seen.query_pos)
+    newest, age = choice.cap - choice.sinks, queries[:, :, None] - key_pos[:, None, :]
+    optional = (age >= newest) & (age < choice.cap) & (key_seq >= 0)[:, None, :]
+    return visibility.observe(
+        np.broadcast_to(seen.mask, optional.shape) & ~optional,
+        key_seq,
+        key_pos,
+        np.repeat(np.asarray(seen.query_seq)[:, None], queries.shape[1], axis=1),
+        queries,
+        seen.query_real,
+        kind="sliding",
+        window=newest,
+        keep=choice.sinks,
     )
 
 

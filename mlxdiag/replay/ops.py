@@ -114,7 +114,7 @@ class Regroup(msgspec.Struct, frozen=True, tag="regroup"):
 
 
 class Event(msgspec.Struct, frozen=True, tag="event"):
-    """finalize, save, load or quantize on the caches of these sequences."""
+    """finalize, save, load, extract or quantize on the caches of these sequences."""
 
     step: int | None
     phase: str
@@ -131,6 +131,8 @@ class CacheChoice(msgspec.Struct, frozen=True):
     kind: str
     slack: int = 0
     sinks: int = 0
+    cap: int = 0
+    """Keys that the library's own cap leaves: all layers then come from `make_prompt_cache(max_kv_size)`."""
     why: str = ""
 
 

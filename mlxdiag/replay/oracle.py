@@ -22,7 +22,8 @@ class Reference(Protocol):
     """What a run's logits are compared with."""
 
     def logits(self, seq: str, history: list[int]) -> tuple[Floats, float] | None:
-        """Reference logits `[n, V]` of the token codes of `history`, and the spread that they are measured in;
+        """Reference logits `[n, V]` of the token codes of `history`, and the spread they are measured in.
+
         None where there is no reference.
         """
 

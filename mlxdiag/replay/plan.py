@@ -25,8 +25,8 @@ from mlxdiag.traces.types import (
 )
 
 GROUPING_PHASES = ("merge", "filter", "extend")
+CACHE_PHASES = ("finalize", "save", "load", "extract", "quantize")
 """An extract takes a copy, and leaves the row where it is."""
-CACHE_PHASES = ("finalize", "save", "load", "quantize")
 
 
 class ImpossibleError(UnreadableError):
@@ -116,6 +116,8 @@ class _Planner:
         self.model = _target(trace)
         self.whole = 0
         """Entries that were laid before the one at hand."""
+        self.stored: str | None = None
+        """The sequence that was saved last, whose tokens an adopted prefix shares."""
         self.pending: set[str] = set()
         """Sequences with right padding that a finalize entry has still to roll away."""
 
@@ -124,6 +126,8 @@ class _Planner:
             value = getattr(self.scheduler, name)
             if value is not None and value < 0:
                 raise UnreadableError(f"scheduler.{name}: {value} tokens cannot be")
+        if self.scheduler.store not in (None, "trie"):
+            raise UnreadableError(f"scheduler.store: {self.scheduler.store!r} is unknown; known: trie")
         policy = self.scheduler.misfit
         if policy is not None and policy not in POLICIES:
             raise UnreadableError(f"scheduler.misfit: {policy!r} is unknown; known: {', '.join(POLICIES)}")
@@ -259,7 +263,10 @@ class _Planner:
         seqs = tuple(row.seq or DEFAULT_SEQ for row in rows)
         if entry.kind == "adopt" or (entry.kind == "load" and not set(seqs) & set(self.tapes)):
             for i, row in enumerate(rows):
-                yield cache_steps.adoption(entry, row, f"{where}: rows[{i}]", self.tapes)
+                adopted = cache_steps.adoption(entry, row, f"{where}: rows[{i}]", self.tapes)
+                if self.scheduler.store is not None and self.stored is not None:
+                    self.shared[adopted.seq] = self.stored, adopted.matched
+                yield adopted
             return
         if entry.kind in GROUPING_PHASES:
             _once(seqs, where)
@@ -278,6 +285,8 @@ class _Planner:
                 self.pending -= set(seqs)
                 for seq in seqs:
                     self.tapes[seq].finalize()
+            if entry.kind == "save":
+                self.stored = seqs[-1]
             yield Event(entry.step, entry.kind, seqs, self.scheduler.kv_bits)
 
     def _require(self, seqs: tuple[str, ...], where: str) -> None:

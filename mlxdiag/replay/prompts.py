@@ -66,7 +66,21 @@ def prompts(plan: Plan, vocab: int, *, tokens: Tokens | None = None, seed: int =
         drawn = _draw(usable, halves * length + entry, seed * 1009 + index, seq)
         own = halves * length
         made[seq] = Prompt(drawn[:own], length if halves == 2 else 0, drawn[own:])
+    for seq, (owner, common) in plan.shared.items():
+        made[seq] = _sharing(made[seq], made[owner], common)
     return made
+
+
+def _sharing(prompt: Prompt, owner: Prompt, common: int) -> Prompt:
+    """The prompt with its first `common` tokens replaced by another sequence's; none of them comes again."""
+    begin = owner.ids[:common]
+    replaced = prompt.ids[:common]
+    free = np.setdiff1d(replaced, begin)
+    ids = prompt.ids.copy()
+    again = np.isin(ids[common:], begin)
+    ids[common:][again] = free[: int(again.sum())]
+    ids[:common] = begin
+    return Prompt(ids, prompt.half, prompt.foreign)
 
 
 def needed(plan: Plan) -> int:

@@ -20,9 +20,11 @@ from mlxdiag.replay import entries, misfit
 from mlxdiag.replay.consumer import Consumer
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
 from mlxdiag.replay.oracle import Reference, replay_tape
+from mlxdiag.replay.padding import announced
 from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Floats, compare
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.stage import Group, Stage
+from mlxdiag.replay.store import Store
 from mlxdiag.replay.tape import Tape
 from mlxdiag.traces.types import Entry, Output, Parity, Trace
 
@@ -57,6 +59,10 @@ class Runner:
         self.sinks = max((min(op.sinks, op.cap - 1) for op in evictions), default=0)
         """Keys that an eviction really leaves in front: fewer than its cap."""
         self.stage = Stage(self._fresh)
+        self.number = 0
+        """Place of the running op in the plan."""
+        self.announced = announced(plan.ops)
+        self.store = Store() if plan.scheduler.store == "trie" else None
         self.consumer = Consumer(policy, instance.geometry)
         self.events: list[StepEvent | CacheEvent] = []
         self.probe = Probe(self.events.append, level=level, attend=self.consumer.attend)
@@ -73,6 +79,7 @@ class Runner:
         with self.probe:
             self.probe.watch(self.instance.model, self.instance.geometry)
             for number, op in enumerate(self.plan.ops):
+                self.number = number
                 step = op.step if op.step is not None else number
                 written += self._op(op, step)
                 if self.stopped:
@@ -92,7 +99,7 @@ class Runner:
         yield entry if error is None else entries.failed(entry, error)
 
     def _forward(self, op: Forward, step: int) -> Entry:
-        group = self.stage.for_forward(op)
+        group = self.stage.for_forward(op, self.announced.get(self.number))
         self.events.clear()
         self.consumer.decisions.clear()
         self.consumer.handed = bool(op.callers)
@@ -203,6 +210,9 @@ class Runner:
         return list({id(g): g for g in found if g is not None}.values())
 
     def _adopt(self, op: Adopt) -> None:
+        if self.store is not None:
+            self._fetch(op, self.store)
+            return
         donor = self._fresh()
         held = Tape(op.seq)
         held.adopt(op.entry, op.matched)
@@ -214,12 +224,49 @@ class Runner:
         self.events.clear()
         caches = batching.fork(donor)
         if op.trimmed:
-            batching.trim(caches, op.trimmed)
+            self._shorten(caches, op.trimmed)
         self.stage.enter(op.seq, caches)
+
+    def _shorten(self, caches: list[Any], tokens: int) -> None:
+        """Cut the end off a stored prefix."""
+        batching.trim(caches, tokens)
+
+    def _fetch(self, op: Adopt, store: Store) -> None:
+        """Ask the store for what the sequence is about to feed, as the server does with a whole prompt.
+
+        Raises:
+            UnjudgedError: the store gives back another length than the trace says.
+        """
+        later = (o for o in self.plan.ops[self.number :] if isinstance(o, Forward))
+        codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
+        caches, restored = store.fetch(self.prompts[op.seq].of([*range(op.matched), *codes]))
+        if caches is None or restored != op.entry - op.trimmed:
+            raise UnjudgedError(
+                f"the prompt cache gives back {restored} tokens, not {op.entry - op.trimmed}: the rest is "
+                "prefilled again"
+            )
+        if self.probe.identity is not None and op.seq in self.plan.shared:
+            owner, common = self.plan.shared[op.seq]
+            self.probe.identity.adopt(self.numbers[op.seq], self.numbers[owner], common)
+        self.stage.enter(op.seq, caches)
+
+    def _save(self, op: Event) -> None:
+        """What a server stores is a copy of the row, or the finished sequence's own caches."""
+        if self.store is None:
+            return
+        for seq in op.seqs:
+            group = self.stage.group_of(seq)
+            caches = self.stage.copies.get(seq) or (group.caches if group is not None else None)
+            if caches is not None:
+                self.store.insert(self.prompts[seq].of(self.tapes[seq].own), caches)
 
     def _event(self, op: Event) -> None:
         if op.phase == "save":
-            # What is stored is a copy: the row stays in its batch.
+            self._save(op)
+            return
+        if op.phase == "extract":
+            for seq in op.seqs:
+                self.stage.extract(seq)
             return
         for group in self._groups(op.seqs):
             if op.phase == "finalize":
@@ -231,6 +278,9 @@ class Runner:
                 self.quantised |= set(group.seqs)
 
     def _fresh(self) -> list[Any]:
+        cap = max((choice.cap for choice in self.plan.caches.values()), default=0)
+        if cap:
+            return batching.capped(self.instance.model, cap)
         return self.instance.new_cache(self.consumer.makers(self.plan.caches))
 
 

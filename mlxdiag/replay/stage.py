@@ -10,6 +10,7 @@ import msgspec
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.mlx import batching
 from mlxdiag.replay.ops import Forward
+from mlxdiag.replay.padding import Announced
 
 Caches = list[Any]
 
@@ -28,6 +29,8 @@ class Stage:
     def __init__(self, fresh: Callable[[], Caches]) -> None:
         self._fresh = fresh
         self.groups: list[Group] = []
+        self.copies: dict[str, Caches] = {}
+        """What was extracted of rows that stayed in their batch, until they are fed again."""
 
     def group_of(self, seq: str) -> Group | None:
         return next((group for group in self.groups if seq in group.seqs), None)
@@ -46,16 +49,27 @@ class Stage:
         else:
             self.groups.remove(group)
 
-    def for_forward(self, op: Forward) -> Group:
-        """The group whose rows are exactly the forward's, made so where it is not."""
+    def extract(self, seq: str) -> None:
+        """Copy a row out of its batch. Fed alone next, the sequence goes on from the copy."""
+        group = self.group_of(seq)
+        if group is not None and group.batched and _fed(group.caches):
+            self.copies[seq] = batching.extract(group.caches, group.seqs.index(seq))
+
+    def for_forward(self, op: Forward, told: Announced | None = None) -> Group:
+        """The group whose rows are exactly the forward's, made so where it is not.
+
+        `told`: what its caches hear of right padding before it.
+        """
         seqs = tuple(feed.seq for feed in op.feeds)
+        copies = {seq: self.copies.pop(seq) for seq in seqs if seq in self.copies}
+        if len(seqs) == 1 and not op.batched and copies:
+            self.enter(seqs[0], copies[seqs[0]])
         group = self.together(seqs, batched=op.batched)
         left = [feed.left for feed in op.feeds]
-        right = [feed.right for feed in op.feeds]
         if op.batched and any(left) and all(cache.empty() for cache in _holding(group.caches)):
             batching.pad_left(group.caches, left)
-        if op.finalize_pending and any(right):
-            batching.pad_right(group.caches, [feed.tokens for feed in op.feeds], right)
+        if told is not None:
+            batching.pad_right(group.caches, list(told.lengths), list(told.right))
         return group
 
     def filter(self, seqs: tuple[str, ...]) -> None:
@@ -126,7 +140,7 @@ class Stage:
         if not batching.is_batch(group.caches):
             raise UnjudgedError(f"{seq} cannot be taken out of its batch: the library has no extract for it")
         # The library cannot take a row out of a batch that was never fed.
-        fed = not all(cache.empty() for cache in _holding(group.caches))
+        fed = _fed(group.caches)
         caches = batching.extract(group.caches, group.seqs.index(seq)) if fed else self._fresh()
         self.leave(seq)
         return caches
@@ -134,6 +148,10 @@ class Stage:
     def _keep(self, group: Group, seqs: tuple[str, ...]) -> None:
         batching.keep_rows(group.caches, [group.seqs.index(seq) for seq in seqs])
         group.seqs = seqs
+
+
+def _fed(caches: Caches) -> bool:
+    return not all(cache.empty() for cache in _holding(caches))
 
 
 def _holding(caches: Caches) -> Caches:

@@ -297,6 +297,9 @@ class Scheduler(Record, frozen=True):
     """What the consumer does with a mask that does not fit; the values of `--misfit`."""
     speculative: int | None = None
     kv_bits: int | None = None
+    store: str | None = None
+    """Where prompts are kept between requests: `trie` is the prompt cache of mlx-lm's server. A save puts a
+    sequence there, an adopt asks it for the nearest entry."""
     cacheless: bool | None = None
     """The model is called without any cache: each forward holds the whole of its sequences."""
 

@@ -76,6 +76,14 @@ def is_batch(caches: Caches) -> bool:
     return all(hasattr(cache, "extract") for cache in caches)
 
 
+def capped(model: Any, cap: int) -> Caches:
+    """Fresh caches that hold at most `cap` keys, as `generate --max-kv-size` makes them."""
+    from mlx_lm.models.cache import make_prompt_cache
+
+    made: Caches = make_prompt_cache(model, max_kv_size=cap)
+    return made
+
+
 def trim(caches: Caches, tokens: int) -> int:
     """Take `tokens` off the end of every layer, as `trim_prompt_cache` does: all layers, or none.
 
