@@ -6,14 +6,17 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from mlxdiag.models.adapter import Instance
+from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
 from mlxdiag.replay import entries
 from mlxdiag.replay.ops import Cut, Feed, Forward, Op, Plan
 from mlxdiag.replay.oracle import Reference
 from mlxdiag.replay.parity import Floats
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
+from mlxdiag.replay.stage import Group
 from mlxdiag.traces.types import Entry, Parity, Row
 
 
@@ -40,7 +43,16 @@ class Trial(Runner):
         reference: Reference | None,
         tolerance: float,
     ) -> None:
-        super().__init__(instance, plan, prompts, "strict", oracle=reference, tolerance=tolerance)
+        self.identity = DeferredIdentity()
+        super().__init__(
+            instance,
+            plan,
+            prompts,
+            "strict",
+            oracle=reference,
+            tolerance=tolerance,
+            identity=self.identity,
+        )
         self.differences: list[Difference] = []
         self.step = 0
 
@@ -71,6 +83,19 @@ class Trial(Runner):
             self.stopped, self.raised = f"step {step}: {error}", error
             rows = [Row(seq=feed.seq, tokens=feed.tokens) for feed in op.feeds]
             return entries.failed(Entry(step=step, phase=op.phase, rows=rows), error)
+
+    def _run_model(
+        self, op: Forward, group: Group, ids: NDArray[Any]
+    ) -> tuple[Floats | None, Exception | None]:
+        ran = super()._run_model(op, group, ids)
+        self.identity.settle()
+        return ran
+
+    def _read(self, logits: Any) -> Floats:
+        import mlx.core as mx
+
+        mx.eval(logits, *self.identity.arrays())
+        return super()._read(logits)
 
     def _apply(self, op: Op) -> Exception | None:
         try:

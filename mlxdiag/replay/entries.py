@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,17 @@ def header(runner: Runner) -> Header:
         environment={
             "os": f"{platform.system()} {platform.release()}",
             "device": runner.instance.device,
-            "libraries": {name: metadata.version(name) for name in ("mlx", "mlx-lm")},
+            "libraries": dict(_libraries()),
         },
         scheduler=scheduler,
         planted="; ".join(plan.planted) or None,
         level=runner.level,
     )
+
+
+@cache
+def _libraries() -> dict[str, str]:
+    return {name: metadata.version(name) for name in ("mlx", "mlx-lm")}
 
 
 def forward(op: Forward, step: int, event: StepEvent | None, runner: Runner) -> Entry:
@@ -97,12 +103,27 @@ def _handed(op: Forward) -> Mask | None:
 def _attention(step: StepEvent, op: Forward, runner: Runner) -> list[Attention]:
     """One entry per group of layers whose calls were equal, in the order of their first layer."""
 
+    alike: dict[Any, dict[str, Any]] = {}
+
     def observed(event: AttentionEvent) -> dict[str, Any]:
         decision = runner.consumer.decisions.get(id(event))
         crop = {"crop": decision.crop} if decision is not None and decision.crop else {}
-        return {**crop, **_visible(event, op, runner)}
+        key = _same_view(event, runner)
+        if key not in alike:
+            alike[key] = _visible(event, op, runner)
+        return {**crop, **alike[key]}
 
     return to_attention(step.attention, runner.instance.geometry, observed)
+
+
+def _same_view(event: AttentionEvent, runner: Runner) -> Any:
+    """Equal for calls of one step that see the same keys and must see the same."""
+    seen = event.seen
+    spec = runner.instance.geometry.layer(event.layer) if event.layer is not None else None
+    if seen is None or spec is None:
+        return None
+    shown = (seen.mask.shape, seen.mask.tobytes(), seen.key_seq.tobytes(), seen.key_pos.tobytes())
+    return spec.family, spec.attention, spec.window, event.live_start, event.keep, shown
 
 
 def _visible(event: AttentionEvent, op: Forward, runner: Runner) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.models.mlx import batching
+from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx.inject import caller_masks
 from mlxdiag.models.mlx.probe import CacheEvent, Feeding, Probe, StepEvent
 from mlxdiag.replay import entries, misfit
@@ -42,9 +43,10 @@ class Runner:
         oracle: Reference | None = None,
         level: str = "visibility",
         tolerance: float = RELATIVE_TOLERANCE,
+        identity: Identity | None = None,
     ) -> None:
         """`oracle`: compare logits with the single pass; None: leave parity out. `tolerance`: what may
-        differ, as a fraction of the spread of the reference logits.
+        differ, as a fraction of the spread of the reference logits. `identity`: see `Probe`.
         """
         self.instance = instance
         self.plan = plan
@@ -65,7 +67,7 @@ class Runner:
         self.store = Store() if plan.scheduler.store == "trie" else None
         self.consumer = Consumer(policy, instance.geometry)
         self.events: list[StepEvent | CacheEvent] = []
-        self.probe = Probe(self.events.append, level=level, attend=self.consumer.attend)
+        self.probe = Probe(self.events.append, level, self.consumer.attend, identity=identity)
         self.quantised: set[str] = set()
         """Sequences whose caches were quantised: their logits differ by rounding alone."""
         self.stopped: str | None = None
@@ -124,8 +126,6 @@ class Runner:
     def _run_model(
         self, op: Forward, group: Group, ids: np.ndarray[Any, Any]
     ) -> tuple[Floats | None, Exception | None]:
-        import mlx.core as mx
-
         handed: Any = contextlib.nullcontext()
         if op.callers or op.unmasked:
             handed = caller_masks(
@@ -134,10 +134,17 @@ class Runner:
         try:
             with handed:
                 logits = self.instance.forward(ids, None if self.plan.scheduler.cacheless else group.caches)
-            return np.array(logits.astype(mx.float32)), None
+            return self._read(logits), None
         except (ValueError, RuntimeError, TypeError, IndexError, misfit.GuardRaised) as error:
             # What MLX and the guard throw at a mask that does not fit is a result of the experiment.
             return None, error
+
+    def _read(self, logits: Any) -> Floats:
+        """Evaluate a forward: its logits as float32."""
+        import mlx.core as mx
+
+        read: Floats = np.array(logits.astype(mx.float32))
+        return read
 
     def _output(self, op: Forward, row: int, logits: Floats) -> Output:
         feed = op.feeds[row]

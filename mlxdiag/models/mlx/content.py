@@ -14,8 +14,18 @@ _WORDS = {1: mx.uint8, 2: mx.uint16, 4: mx.uint32}
 
 def row_hashes(keys: Any) -> tuple[Ints, Ints]:
     """64-bit content hash of each key of [B, H, K, D] (or quantised triple), [B, K]; which are all 0."""
+    return hashes_of(row_words(keys))
+
+
+def row_words(keys: Any) -> list[mx.array]:
+    """The contents of keys as words, a key a row: [B, K, H, words] of each part. Nothing is evaluated."""
     parts = keys if isinstance(keys, tuple | list) else [keys]
-    rows = np.concatenate([_bytes(part) for part in parts], axis=-1)
+    return [mx.contiguous(part.transpose(0, 2, 1, 3)).view(_WORDS[part.dtype.size]) for part in parts]
+
+
+def hashes_of(words: list[mx.array]) -> tuple[Ints, Ints]:
+    """As `row_hashes`, of what `row_words` made."""
+    rows = np.concatenate([_bytes(part) for part in words], axis=-1)
     batch, length, width = rows.shape
     if width % 8:
         rows = np.concatenate([rows, np.zeros((batch, length, -width % 8), np.uint8)], axis=-1)
@@ -23,9 +33,8 @@ def row_hashes(keys: Any) -> tuple[Ints, Ints]:
     return _mix(words), np.logical_not(words.any(axis=-1))
 
 
-def _bytes(array: Any) -> Ints:
-    rows = mx.contiguous(array.transpose(0, 2, 1, 3))
-    words = np.array(rows.view(_WORDS[array.dtype.size]))
+def _bytes(array: mx.array) -> Ints:
+    words = np.array(array)
     return np.ascontiguousarray(words).reshape(*words.shape[:2], -1).view(np.uint8)
 
 

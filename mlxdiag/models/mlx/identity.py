@@ -59,16 +59,19 @@ class Identity:
         They are the same numbers: only NaN may be another NaN.
         """
         keys, self._nans = number_nans(keys, self._nans)
-        held = keys
-        if event.kv_bits is not None:
-            held = mx.quantize(keys, group_size=cache.group_size, bits=cache.bits)
-        hashes, _ = row_hashes(held)
+        hashes, _ = row_hashes(as_held(event, cache, keys))
         if event.offset is None and isinstance(getattr(cache, "offset", None), mx.array):
             event.offset = cache.offset.tolist()
+        self.remember(model, event, hashes, feeding)
+        return keys
+
+    def remember(
+        self, model: str | None, event: AttentionEvent, hashes: Ints, feeding: Feeding | None
+    ) -> None:
+        """New keys of a layer by their content, [B, L]."""
         fed = fed_by(event, feeding, *hashes.shape)
         seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
         self._memory(model, event.layer).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
-        return keys
 
     def quantized(self, tag: Tag, cache: Any, quantized: Any) -> None:
         """The keys of a cache are held as quantised triples from now on: those are the same tokens."""
@@ -91,7 +94,23 @@ class Identity:
 
         None when the mask does not fit the keys, so that the call cannot run.
         """
-        hashes, zero = row_hashes(keys)
+        own = row_hashes(keys)
+        others = own if returned is keys or returned is None else row_hashes(returned)
+        return self.recognise(model, event, own, others, mask, feeding)
+
+    def recognise(
+        self,
+        model: str | None,
+        event: AttentionEvent,
+        own: tuple[Ints, Ints],
+        others: tuple[Ints, Ints],
+        mask: Any,
+        feeding: Feeding | None,
+    ) -> Seen | None:
+        """As `observe`, from the contents of the keys that are attended and of those that the cache
+        returned.
+        """
+        hashes, zero = own
         batch, length = hashes.shape
         fed = fed_by(event, feeding, batch, event.q)
         visible = visible_keys(mask, batch, event.q, length)
@@ -103,17 +122,24 @@ class Identity:
             # Without a cache the keys are those of this very call, and nothing is held for the next one.
             memory = _Memory()
             fresh = np.where(fed.real, seqs[:, None], PADDING)
-            memory.insert(row_hashes(returned)[0], fresh, np.where(fed.real, fed.positions, -1))
+            memory.insert(others[0], fresh, np.where(fed.real, fed.positions, -1))
         key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
-        if (key_seq == UNKNOWN).all() and returned is not keys:
+        if (key_seq == UNKNOWN).all() and others is not own:
             # Some layers transform keys after the cache; their order is that of the returned ones.
-            hashes, zero = row_hashes(returned)
+            hashes, zero = others
             if hashes.shape == (batch, length):
                 key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
         return Seen(visible, key_seq, key_pos, seqs, fed.positions, fed.real, ambiguous)
 
     def _memory(self, model: str | None, layer: int | None) -> _Memory:
         return self._layers.setdefault((model, layer), _Memory())
+
+
+def as_held(event: AttentionEvent, cache: Any, keys: Any) -> Any:
+    """New keys as the cache will hold them: quantised where it quantises."""
+    if event.kv_bits is None:
+        return keys
+    return mx.quantize(keys, group_size=cache.group_size, bits=cache.bits)
 
 
 class _Memory:

@@ -59,8 +59,9 @@ class Probe:
         level: str = "shapes",
         attend: Attend | None = None,
         fault: Callable[[Exception], None] | None = None,
+        identity: Identity | None = None,
     ) -> None:
-        """`fault` takes a fault of the probe itself, which the program then does not feel; without it, such
+        """`identity`: reads keys at the visibility level, in place of one that reads each at once. `fault` takes a fault of the probe itself, which the program then does not feel; without it, such
         a fault is raised.
         """
         if level not in LEVELS:
@@ -71,7 +72,7 @@ class Probe:
         """What the next forward feeds; read at the visibility level only, and dropped after one forward."""
         self.before: Callable[[StepEvent, Any], Feeding | None] | None = None
         """Asked for `feeding` when a forward begins, with the caches that it was given."""
-        self.identity = Identity() if level == "visibility" else None
+        self.identity = (identity or Identity()) if level == "visibility" else None
         self._watcher: Watcher | None = None
         if attend or self.identity:
             self._watcher = AttendWatcher(self.identity, attend, lambda: self.feeding)
