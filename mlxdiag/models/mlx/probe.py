@@ -61,8 +61,9 @@ class Probe:
         fault: Callable[[Exception], None] | None = None,
         identity: Identity | None = None,
     ) -> None:
-        """`identity`: reads keys at the visibility level, in place of one that reads each at once. `fault` takes a fault of the probe itself, which the program then does not feel; without it, such
-        a fault is raised.
+        """`identity`: reads keys at the visibility level, in place of one that reads each key at once.
+        `fault` takes a fault of the probe itself, which the program then does not feel; without it, such a
+        fault is raised.
         """
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
