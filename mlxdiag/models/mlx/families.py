@@ -171,6 +171,6 @@ DRAWS: dict[str, Draw] = {
     "gemma4_text": _UNSCALED,
     # At the library's start of 0 the recurrence forgets within two tokens; at -4 it remembers some fifteen.
     "recurrent_gemma": Draw(query=0.8, scaled_embedding=True, vectors={"recurrent_param": -4.0}),
-    # One packed projection: the factor falls on queries, keys and values.
-    "baichuan_m1": Draw(query=1.7),
+    # Norms multiply by 1 + weight, which starts at 2.
+    "nemotron": Draw(query=0.8),
 }

@@ -132,10 +132,8 @@ def _mamba_step(text: Mapping[str, Any], depth: int) -> str | None:
         return None
     full = text.get("full_attention_idx") or []
     middle = step // 2
-    attending = (
-        (lambda index: index == depth - 1) if depth <= middle else (lambda index: index % step == middle)
-    )
-    return "".join("R" if not attending(i) else "G" if i in full else "L" for i in range(depth))
+    attending = {depth - 1} if depth <= middle else set(range(middle, depth, step))
+    return "".join("R" if i not in attending else "G" if i in full else "L" for i in range(depth))
 
 
 def _grouped(text: Mapping[str, Any], depth: int) -> str | None:

@@ -8,7 +8,9 @@ from typing import Any
 from mlxdiag.models.mlx.families import Draw
 
 _QUERY_NORMS = ("q_norm", "query_norm", "q_layernorm", "query_layernorm")
-_QUERIES = ("q_proj", "wq", "W_pack", "qkv_proj", "query_key_value", "c_attn", "Wqkv", "q_b_proj")
+_QUERIES = ("q_proj", "wq", "q_b_proj")
+_PACKED = ("W_pack", "qkv_proj", "query_key_value", "c_attn", "Wqkv", "wqkv")
+"""Queries, keys and values in one matrix: a factor falls on the scores twice."""
 
 
 def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
@@ -36,10 +38,19 @@ def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
             drawn = noise * (value.shape[-1] ** -0.5 if draw.scaled_embedding else 1.0)
         else:
             drawn = _value(value, noise, draw.vectors.get(name.split(".")[-1]))
-        if _owner(name) in (_QUERY_NORMS if normed else _QUERIES) and name.endswith(".weight"):
-            drawn = drawn * draw.query
+        if name.endswith(".weight"):
+            drawn = drawn * _sharpness(_owner(name), normed, draw.query)
         values.append((name, drawn.astype(dtype)))
     model.update(tree_unflatten(values))
+
+
+def _sharpness(owner: str, normed: bool, query: float) -> float:
+    """What a weight is multiplied by so that scores grow by `query`."""
+    if normed:
+        return query if owner in _QUERY_NORMS else 1.0
+    if owner in _QUERIES:
+        return query
+    return query**0.5 if owner in _PACKED else 1.0
 
 
 def _value(start: Any, noise: Any, mean: float | None) -> Any:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.mlx import library, tiny as tiny_models
+from mlxdiag.models.mlx import library
+from mlxdiag.models.mlx import tiny as tiny_models
+from mlxdiag.models.mlx.geometry import from_config
 from mlxdiag.models.mlx.instance import MlxInstance
+from mlxdiag.models.mlx.zoo import fields
 from mlxdiag.models.mlx.zoo.config import derive
 from mlxdiag.models.mlx.zoo.rows import row
 
@@ -41,9 +44,19 @@ def tiny_config(family: str) -> dict[str, Any] | Skipped:
     if entry.metal and not _metal():
         return Skipped(f"{family} runs on Metal only: {entry.metal}", "run the audit on a Mac")
     try:
-        return derive(module, entry)
+        config = derive(module, entry, fields.DEPTH)
+        return config if _kinds(config) > 1 else derive(module, entry, fields.ALIKE)
     except ValueError as error:
         return Skipped(f"no tiny config of {family} is known: {error}")
+
+
+def _kinds(config: dict[str, Any]) -> int:
+    """How many kinds of layers a config describes; layers without token mixing are one more."""
+    geometry = from_config(config)
+    told = {
+        (one.family, one.shares is None, one.sinks, one.softmax, one.positions) for one in geometry.layers
+    }
+    return len(told) + (len(geometry.layers) < geometry.depth)
 
 
 def _metal() -> bool:

@@ -7,27 +7,30 @@ import inspect
 from types import ModuleType
 from typing import Any
 
+from mlxdiag.models.mlx import sizes
 from mlxdiag.models.mlx.zoo import fields
 from mlxdiag.models.mlx.zoo.rows import Row
 
 ABSENT = object()
 
 
-def derive(module: ModuleType, row: Row) -> dict[str, Any]:
-    """A config.json that the module's `ModelArgs` takes. `row` has the last word.
+def derive(module: ModuleType, row: Row, depth: int) -> dict[str, Any]:
+    """A config.json that the module's `ModelArgs` takes, with `depth` layers. `row` has the last word.
 
     Raises ValueError for a field without a default that neither the tables nor the row know.
     """
     outer = _arguments(module.ModelArgs)
     if row.text is None:
-        return filled(outer, row.set) | {"model_type": row.model_type}
+        return filled(outer, row.set, depth) | {"model_type": row.model_type}
     inner = _text_arguments(row.text)
-    text = filled(inner, row.set) | {"model_type": row.text_type}
-    top = filled({name: default for name, default in outer.items() if name != "text_config"}, row.outer)
+    text = filled(inner, row.set, depth) | {"model_type": row.text_type}
+    top = filled(
+        {name: default for name, default in outer.items() if name != "text_config"}, row.outer, depth
+    )
     return {**top, "model_type": row.model_type, "text_config": text}
 
 
-def filled(arguments: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def filled(arguments: dict[str, Any], given: dict[str, Any], depth: int) -> dict[str, Any]:
     """Values by field name: what is given, else a size, else what is typical where there is no default."""
     hidden = fields.NARROW if any(name in arguments for name in fields.HEAD_DIMS) else fields.WIDE
     config = dict(given)
@@ -36,6 +39,8 @@ def filled(arguments: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
             continue
         if name in fields.HIDDEN:
             config[name] = hidden
+        elif name in sizes.DEPTHS:
+            config[name] = depth
         elif name in fields.SIZES and not (default is None and name not in fields.ALWAYS):
             config[name] = fields.SIZES[name]
         elif default is ABSENT:

@@ -14,7 +14,8 @@ from mlxdiag.models.mlx import sizes
 WINDOW = 8
 """Keys that a query of a sliding layer sees, and the block of a chunked one."""
 VOCAB = 512
-DEPTH = 4
+DEPTH, ALIKE = 4, 2
+"""Layers where there are several kinds of them, and where all are alike."""
 WIDE, NARROW = 128, 64
 """Hidden size where the head size follows from it, and where the config sets the head size itself."""
 POSITIONS = 4096
@@ -24,7 +25,6 @@ HEAD_DIMS = ("head_dim", "kv_channels", "hidden_size_per_head")
 
 SIZES: dict[str, Any] = {
     **sizes.FIXED,
-    **dict.fromkeys(sizes.DEPTHS, DEPTH),
     **dict.fromkeys(sizes.VOCABULARIES, VOCAB),
     **dict.fromkeys(sizes.WINDOWS, WINDOW),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "block_size"), POSITIONS),

@@ -1,4 +1,4 @@
-"""What the installed library holds: its modules, those that are language models, and why the others are not."""
+"""What the installed library holds: modules that are language models, and why the others are not."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def table() -> dict[str, Row]:
 
 
 def row(family: str) -> Row:
-    """The entry of a family, or an empty one; its model type is the family's name unless it says otherwise."""
+    """The entry of a family, or an empty one; its model type is the family's name unless it says other."""
     found = table().get(family, Row())
     given = {**(row(found.like).set if found.like else {}), **found.set}
     return msgspec.structs.replace(found, model_type=found.model_type or family, set=given)
