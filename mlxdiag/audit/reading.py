@@ -15,6 +15,7 @@ from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.trial import RefusedError, Trial
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import Finding, Report, codes
+from mlxdiag.models.adapter import Geometry
 from mlxdiag.traces.types import Attention, Entry, Row, Trace
 
 ORACLE_OF = {"MD1": "geometry", "MD2": "geometry", "MD3": "visibility", "MD4": "parity", "MD5": "geometry"}
@@ -24,7 +25,7 @@ LISTED = 32
 
 REFUSALS = re.compile(
     r"\bNYI\b|not (?:yet )?(?:be )?(?:support|implement)|does not support|doesn't support|unsupported"
-    r"|requires a trimmable|only supported|can_trim_prompt_cache is false",
+    r"|requires a trimmable|only supported|can_trim_prompt_cache is false|prefilled again",
     re.IGNORECASE,
 )
 """What a library says that declines on purpose."""
@@ -40,12 +41,12 @@ def write(cell: Cell, schedule: Trace, run: Run) -> None:
     """Fill a cell from its run."""
     cell.judged = judged(run)
     error = run.trial.raised
-    faults = [finding for finding in run.report.findings if damning(finding)]
+    faults = [finding for finding in run.report.findings if damning(finding, run.trial.instance.geometry)]
     cell.codes = sorted(code for code in codes(faults) if code[:3] in ORACLE_OF or code == CRASH)
     spoke = {ORACLE_OF[code[:3]] for code in cell.codes if code[:3] in ORACLE_OF}
     cell.oracles = [oracle for oracle in ("geometry", "visibility", "parity") if oracle in spoke]
     if error is not None:
-        _ended(cell, error, run)
+        _ended(cell, error, faults, run)
     elif cell.codes:
         cell.result = "fail"
         cell.reason = sentence(_headline(faults), run)
@@ -59,8 +60,16 @@ def write(cell: Cell, schedule: Trace, run: Run) -> None:
         cell.trace = text.of(schedule)
 
 
-def damning(finding: Finding) -> bool:
-    """Errors, and whatever a query sees wrongly: with a window of 8, one key too many is no convention."""
+def damning(finding: Finding, geometry: Geometry) -> bool:
+    """Errors, and whatever a query sees wrongly: with a window of 8, one key too many is no convention.
+
+    Of layers whose calls cannot be related to a sequence's keys only the logits say something.
+    """
+    names = set((finding.family or "").split(", "))
+    layers = [layer for layer in geometry.layers if not finding.family or layer.family in names]
+    opaque = bool(layers) and all(layer.softmax == "opaque" for layer in layers)
+    if opaque and ORACLE_OF.get(finding.code[:3]) in ("geometry", "visibility"):
+        return False
     return finding.severity == "error" or (finding.severity == "warning" and finding.code.startswith("MD3"))
 
 
@@ -73,19 +82,24 @@ def judged(run: Run) -> dict[str, int]:
     return {"geometry": run.report.summary.judged, "visibility": queries, "parity": compared}
 
 
-def _ended(cell: Cell, error: Exception, run: Run) -> None:
+def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> None:
     """The run ended before its schedule: the library declines, or it breaks."""
     if _ours(error):
         raise error
-    place = crash_site(error)
+    site = crash_site(error)
     said = " ".join(str(error).split()) or type(error).__name__
     clean = isinstance(error, RefusedError | NotImplementedError | MlxdiagError) or (
         isinstance(error, ValueError) and REFUSALS.search(said) is not None
     )
-    if clean and not cell.oracles:
-        cell.result, cell.codes, cell.reason, cell.where = "unsupported", [], said, place
+    if clean and cell.oracles:
+        # What came before the refusal was wrong already.
+        cell.result = "fail"
+        cell.reason = f"{sentence(_headline(faults), run)}; then it is refused: {said}"
         return
-    cell.result, cell.where = "crash", place
+    if clean:
+        cell.result, cell.codes, cell.reason, cell.where = "unsupported", [], said, site
+        return
+    cell.result, cell.where = "crash", site
     cell.codes = sorted({*cell.codes, CRASH})
     cell.reason = f"{run.trial.stopped.split(':', 1)[0] if run.trial.stopped else 'the run'}: " + (
         f"{type(error).__name__}: {said[:300]}"

@@ -30,8 +30,8 @@ BLOCKED = -1e4
 """Additive masks block with -inf or with the most negative number of their dtype, all of them below this."""
 
 
-Where = tuple[str | None, int | None]
-"""Model and layer."""
+Where = tuple[str | None, int | None, int | None, int]
+"""Model, layer, place of the cache in the list, and in a compound: a layer may keep several kinds of keys."""
 
 
 class Identity:
@@ -71,7 +71,7 @@ class Identity:
         """New keys of a layer by their content, [B, L]."""
         fed = fed_by(event, feeding, *hashes.shape)
         seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
-        self._memory(model, event.layer).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
+        self._memory(model, event).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
 
     def quantized(self, tag: Tag, cache: Any, quantized: Any) -> None:
         """The keys of a cache are held as quantised triples from now on: those are the same tokens."""
@@ -79,7 +79,8 @@ class Identity:
             return
         held = cache.keys[..., : cache.offset, :]
         triple = [a[..., : cache.offset, :] for a in quantized.keys]
-        self._memory(tag.model, tag.layer).rename(row_hashes(held)[0], row_hashes(triple)[0])
+        memory = self._layers.setdefault((tag.model, tag.layer, tag.index, tag.part), _Memory())
+        memory.rename(row_hashes(held)[0], row_hashes(triple)[0])
 
     def observe(
         self,
@@ -117,8 +118,10 @@ class Identity:
         if visible is None:
             return None
         seqs = np.array(fed.seq)
-        memory = self._memory(model, event.layer if event.owner is None else event.owner)
-        if event.kind is None:
+        memory = self._memory(model, event)
+        if event.kind is None and length != event.q:
+            memory = self._holder(model, hashes) or memory
+        elif event.kind is None:
             # Without a cache the keys are those of this very call, and nothing is held for the next one.
             memory = _Memory()
             fresh = np.where(fed.real, seqs[:, None], PADDING)
@@ -131,8 +134,15 @@ class Identity:
                 key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
         return Seen(visible, key_seq, key_pos, seqs, fed.positions, fed.real, ambiguous)
 
-    def _memory(self, model: str | None, layer: int | None) -> _Memory:
-        return self._layers.setdefault((model, layer), _Memory())
+    def _holder(self, model: str | None, hashes: Ints) -> _Memory | None:
+        """The memory that knows all of these keys: a model may read an earlier layer's cache by itself."""
+        wanted = set(hashes.ravel().tolist())
+        memories = (memory for (of, *_), memory in self._layers.items() if of == model)
+        return next((memory for memory in memories if memory.knows(wanted)), None)
+
+    def _memory(self, model: str | None, event: AttentionEvent) -> _Memory:
+        layer = event.layer if event.owner is None else event.owner
+        return self._layers.setdefault((model, layer, event.index, event.part), _Memory())
 
 
 def as_held(event: AttentionEvent, cache: Any, keys: Any) -> Any:
@@ -154,6 +164,9 @@ class _Memory:
         self._pos: list[int] = []
         self._current: list[bool] = []
         self._latest: dict[tuple[int, int], int] = {}
+
+    def knows(self, contents: set[int]) -> bool:
+        return self._index.keys() >= contents
 
     def insert(self, hashes: Ints, seqs: Ints, positions: Ints) -> None:
         """All three [B, L]; padding has sequence -1 and position -1."""

@@ -111,7 +111,8 @@ def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEven
     """The state of a cache before it is given `keys` [B, H, L, D]."""
     if not tag.placed:
         tag.placed = True
-        tag.index, tag.layer, tag.model = frame.index_of(cache), frame.layer, frame.step.model
+        tag.index, tag.part = frame.place_of(cache)
+        tag.layer, tag.model = frame.layer, frame.step.model
     offset, cursor, live_start, live, buffer = tag.read(cache, tag)
     rope = frame.rope
     return AttentionEvent(
@@ -130,6 +131,7 @@ def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEven
         buffer,
         keys.shape[2],
         rope if type(rope) is int else None,
+        part=tag.part,
     )
 
 

@@ -72,6 +72,8 @@ class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     sinks: bool | None = None
     owner: int | None = None
     """The earlier layer whose keys this one borrows."""
+    part: int = 0
+    """Which member of a compound cache it was: some layers keep several kinds of keys."""
     manual: bool = False
     """The softmax was computed by hand: the mask is the layer's own argument."""
     fate: str | None = None

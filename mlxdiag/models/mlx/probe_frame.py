@@ -131,10 +131,15 @@ class Frame:
         return borrowed
 
     def _without_cache(self, keys: Any, q: int) -> AttentionEvent:
-        # Nothing is held before the call: the offset and every count of held keys are 0.
-        event = AttentionEvent(self.layer, None, None, None, None, None, None, None, 0, 0, 0, 0, 0, q)
+        # Nothing is held before the call: the offset and every count of held keys are 0. With more keys than
+        # queries it reads some layer's cache past `update_and_fetch`, and how much that held is not known.
+        length = key_length(keys)
+        none = 0 if length == q else None
+        event = AttentionEvent(
+            self.layer, None, None, None, None, None, None, None, none, none, none, none, none, q
+        )
         event.rope = self.position(None)
-        event.k = key_length(keys)
+        event.k = length
         self.returns.append((None, keys, event))
         return event
 
@@ -148,12 +153,17 @@ class Frame:
         # Some models take the position once, from their first cache, for all layers.
         return self.known[1] if rope is self.known[0] else None
 
-    def index_of(self, cache: Any) -> int | None:
-        """Place of a cache, or of the compound that holds it, in the list given to the model."""
+    def place_of(self, cache: Any) -> tuple[int | None, int]:
+        """Place of a cache, or of the compound that holds it, in the list given to the model; and its place
+        in the compound.
+        """
         for index, entry in enumerate(self.caches or ()):
-            if entry is cache or any(member is cache for member in getattr(entry, "caches", ())):
-                return index
-        return None
+            if entry is cache:
+                return index, 0
+            for part, member in enumerate(getattr(entry, "caches", ())):
+                if member is cache:
+                    return index, part
+        return None, 0
 
 
 class Local(threading.local):

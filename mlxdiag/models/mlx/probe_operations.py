@@ -174,7 +174,7 @@ class Operations:
     def _inherit(self, event: CacheEvent, tag: Tag, child: Any) -> None:
         """The child is another cache of the same layer; the event is told under its uid."""
         heir = tag_of(child, self.on_copy)
-        for name in ("index", "layer", "model", "placed"):
+        for name in ("index", "part", "layer", "model", "placed"):
             setattr(heir, name, getattr(tag, name))
         event.uid, event.name, event.kind, event.kv_bits = heir.uid, heir.name, heir.kind, heir.kv_bits
         event.after = heir.offset_of(child)

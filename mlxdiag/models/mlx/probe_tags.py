@@ -51,6 +51,7 @@ class Tag:
         "model",
         "name",
         "offsets",
+        "part",
         "placed",
         "read",
         "right",
@@ -73,10 +74,12 @@ class Tag:
         self.slack: int | None = getattr(cache, "slack", None)
         self.kv_bits: int | None = getattr(cache, "bits", None)
         self.index: int | None = None
+        self.part = 0
+        """Place among the members of a compound cache."""
         self.layer: int | None = None
         self.model: str | None = None
         self.placed = False
-        """Whether `index`, `layer` and `model` have been looked for."""
+        """Whether `index`, `part`, `layer` and `model` have been looked for."""
         self.offsets: list[int] | None = None
         self.left: list[int] | None = None
         self.right: list[int] | None = None
@@ -107,7 +110,7 @@ def tag_of(cache: Any, on_copy: OnCopy | None = None) -> Tag:
         return tag
     fresh = Tag(cache)
     if tag is not None:
-        for name in ("offsets", "left", "right", "lengths", "index", "layer", "model", "placed"):
+        for name in ("offsets", "left", "right", "lengths", "index", "part", "layer", "model", "placed"):
             setattr(fresh, name, getattr(tag, name))
         if on_copy is not None:
             on_copy(cache, fresh, tag.uid)

@@ -88,7 +88,7 @@ class AttendWatcher:
 
     def left(self, frame: Frame) -> None:
         """The layer has ended. What its pending updates attended, where the softmax was computed by hand."""
-        if frame.attended:
+        if frame.attended or frame.failed is not None:
             return
         for event in frame.pending:
             mask, keys = frame.given_mask(), frame.keys_of(event)
