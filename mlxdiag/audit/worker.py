@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 import msgspec
@@ -156,7 +156,7 @@ class Server:
         data = os.read(self.tasks, 1 << 16)
         *whole, self.unread = (self.unread + data).split(b"\n")
         for line in whole:
-            worker = start(msgspec.json.decode(line, type=Task))
+            worker = start(msgspec.json.decode(line, type=Task), self._inherited())
             self.selector.register(worker.pipe, selectors.EVENT_READ, worker)
         return bool(data)
 
@@ -169,12 +169,18 @@ class Server:
         for line in lines:
             write(self.events, line + b"\n")
 
+    def _inherited(self) -> list[int]:
+        return [self.events, *(worker.pipe for worker in self._workers())]
+
     def _workers(self) -> list[Worker]:
         return [key.data for key in self.selector.get_map().values() if key.data is not None]
 
 
-def start(task: Task) -> Worker:
-    """Fork a worker. Its standard output and error go to a file without a name."""
+def start(task: Task, inherited: Iterable[int]) -> Worker:
+    """Fork a worker. Its standard output and error go to a file without a name.
+
+    `inherited`: what it must close, lest a dead server's pipes stay open in its workers.
+    """
     log = tempfile.TemporaryFile()  # noqa: SIM115  read when the worker has ended
     reading, writing = os.pipe()
     pid = os.fork()
@@ -183,7 +189,8 @@ def start(task: Task) -> Worker:
         return Worker(task, pid, reading, log)
     code = 1
     try:
-        os.close(reading)
+        for file in (reading, *inherited):
+            os.close(file)
         code = work(task, writing, log.fileno())
     finally:
         os._exit(code)

@@ -1,0 +1,122 @@
+"""Calls for workers that end as real ones do: a verdict, an abort, a bad access, a hang, an exception.
+
+They stand where the library would be, so that what is tested is the handling of processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+
+import tests
+from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.pool import Site
+from mlxdiag.audit.run import Parts, Wanted
+from mlxdiag.audit.tasks import Described
+
+SITE = Site(first=(str(Path(tests.__file__).parents[1]),))
+PARTS = Parts(
+    preload="tests.audit.standin:preload",
+    describe="tests.audit.standin:describe",
+    audit="tests.audit.standin:audit",
+)
+SCENARIOS = ("one", "two", "three", "four")
+FAMILIES = ("aborting", "dying", "faulty", "good", "hanging", "leaving", "raising", "segfaulting", "silent")
+QUICK = ("aborting", "faulty", "good", "raising", "segfaulting")
+"""Those that need no time limit to end."""
+
+
+def preload() -> None:
+    pass
+
+
+def preload_prints() -> None:
+    print("a library says hello on standard output")
+
+
+def preload_fails() -> None:
+    raise SystemExit("the library\nis not there")
+
+
+def describe(device):
+    yield Described(
+        families=FAMILIES,
+        libraries={"mlx-lm": os.environ.get("STANDIN_VERSION", "1.0")},
+        device=device or "cpu",
+        root=str(Path(__file__).parent),
+    )
+
+
+def wanted(*families: str, **changes) -> Wanted:
+    """All scenarios of these stand-ins."""
+    settings = {"families": families, "scenarios": SCENARIOS, "site": SITE, "limit": 20.0, "jobs": 2}
+    return Wanted(**{**settings, **changes})
+
+
+def audit(family, scenarios, seed, device):
+    note(family)
+    if family == "dying":
+        os.abort()
+    for scenario in scenarios:
+        if scenario == "two":
+            end(family)
+        if family == "silent" and scenario == "four":
+            return
+        result = "fail" if family == "faulty" and scenario in ("two", "four") else "pass"
+        codes = ["MD302"] if result == "fail" else []
+        yield Cell(
+            library="mlx-lm",
+            family=family,
+            scenario=scenario,
+            result=result,
+            codes=codes,
+            oracles=["visibility"] if codes else [],
+            judged={"visibility": 1},
+            reason=f"seed {seed}" if codes else "",
+            trace="x" * len(scenario) if codes else "",
+            seconds=time.perf_counter() % 1,
+        )
+
+
+def end(family: str) -> None:
+    """What becomes of a worker of this family at its second scenario."""
+    if family == "aborting":
+        print("libc++abi: terminating due to uncaught exception", file=sys.stderr, flush=True)
+        os.abort()
+    if family == "segfaulting":
+        ctypes.string_at(0)
+    if family == "hanging":
+        time.sleep(600)
+    if family == "leaving":
+        os._exit(0)
+    if family == "raising":
+        raise RuntimeError("our own fault")
+
+
+def note(family: str) -> None:
+    """Leave a line for each worker that began, where a test wants to know."""
+    if path := os.environ.get("STANDIN_LOG"):
+        with open(path, "a") as file:
+            file.write(f"{family} {os.getpid()}\n")
+
+
+def echo(value):
+    yield value
+
+
+def children():
+    """A worker that says who it is and waits to be killed."""
+    yield os.getpid()
+    time.sleep(600)
+
+
+def big():
+    for _ in range(40):
+        yield "x" * 50_000
+
+
+def threads():
+    yield len(os.listdir("/proc/self/task"))
