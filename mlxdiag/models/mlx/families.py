@@ -23,8 +23,8 @@ class Habit(msgspec.Struct, frozen=True, kw_only=True):
     """Full layers of a model that also has windowed ones carry no positional encoding."""
     rope: bool = True
     """False where no layer has a positional encoding."""
-    beyond: int = 0
-    """Keys that a query sees on top of the configured window: 1 where that counts the keys before it."""
+    before: str = ""
+    """A field that, where it is present, gives the window as the number of keys before the query."""
     sinks: bool = False
     softmax: str = "fused"
     last: str | None = None
@@ -118,8 +118,18 @@ HABITS: dict[str, Habit] = {
     "starcoder2": _EVERY_LAYER,
     "jamba": Habit(rope=False),
     "nemotron_h": Habit(rope=False),
-    "plamo2": Habit(beyond=1, differs="mlx-lm 0.32 keeps dense caches and attends to everything"),
-    "plamo3": Habit(pattern="LLLLLLLG", window=2048, depth=32, beyond=1),
+    "mimo_v2_flash": Habit(
+        before="sliding_window_size",
+        differs="mlx-lm 0.32 takes sliding_window_size as counting the query, which transformers adds to it",
+        differs_if=("sliding_window_size", True),
+    ),
+    "plamo2": Habit(differs="mlx-lm 0.32 keeps dense caches and attends to everything"),
+    "plamo3": Habit(
+        pattern="LLLLLLLG",
+        window=2048,
+        depth=32,
+        differs="mlx-lm 0.32 masks one key more than its caches keep",
+    ),
     "muse_glimmer": Habit(pattern="LLLG", window=2048, depth=52),
     "spark2_5": Habit(pattern="LLLG"),
     "deepseek_v41": Habit(depth=40, sinks=True, softmax="opaque"),

@@ -150,6 +150,8 @@ def _owner(kinds: Sequence[str], owners: int, index: int) -> int:
 
 
 def _window(text: Mapping[str, Any], habit: Habit, names: Sequence[str]) -> int | None:
+    if (before := _integer(text, habit.before)) is not None:
+        return before + 1
     for name in names:
         if name in text:
             window = _integer(text, name)
@@ -157,8 +159,8 @@ def _window(text: Mapping[str, Any], habit: Habit, names: Sequence[str]) -> int 
                 raise UnreadableError(f"config field {name} must be positive, not {window}")
             if window is None and any(text.get(other) is not None for other in names):
                 continue
-            return window + habit.beyond if window else None
-    return habit.window + habit.beyond if habit.window else None
+            return window or None
+    return habit.window
 
 
 def _integer(text: Mapping[str, Any], name: str) -> int | None:

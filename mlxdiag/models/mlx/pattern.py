@@ -19,6 +19,7 @@ WORDS = {
     "attention": "G",
     "global_attention": "G",
     "indexed_attention": "G",
+    "minimax_m3_sparse": "G",
     "sliding_attention": "L",
     "local_attention": "L",
     "chunked_attention": "C",

@@ -30,10 +30,11 @@ def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
     normed = any(_owner(name) in _QUERY_NORMS for name in parameters)
     values = []
     for name, value in parameters.items():
+        key = mx.random.key(_seed(seed, name))
         if not mx.issubdtype(value.dtype, mx.floating):
-            values.append((name, value))
+            values.append((name, _packed(value, key)))
             continue
-        noise = mx.random.normal(value.shape, key=mx.random.key(_seed(seed, name)))
+        noise = mx.random.normal(value.shape, key=key)
         if name in embeddings:
             drawn = noise * (value.shape[-1] ** -0.5 if draw.scaled_embedding else 1.0)
         else:
@@ -42,6 +43,16 @@ def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
             drawn = drawn * _sharpness(_owner(name), normed, draw.query)
         values.append((name, drawn.astype(dtype)))
     model.update(tree_unflatten(values))
+
+
+def _packed(value: Any, key: Any) -> Any:
+    """Quantised weights are random bits; other integers are indexes, and are kept."""
+    import mlx.core as mx
+
+    if value.dtype not in (mx.uint8, mx.uint32):
+        return value
+    words = mx.random.randint(-(2**31), 2**31 - 1, value.shape, dtype=mx.int32, key=key)
+    return words.view(mx.uint32).astype(value.dtype)
 
 
 def _sharpness(owner: str, normed: bool, query: float) -> float:

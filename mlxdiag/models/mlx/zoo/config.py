@@ -19,11 +19,11 @@ def derive(module: ModuleType, row: Row, depth: int) -> dict[str, Any]:
 
     Raises ValueError for a field without a default that neither the tables nor the row know.
     """
-    outer = _arguments(module.ModelArgs)
+    inner = text_arguments(module, row)
     if row.text is None:
-        return filled(outer, row.set, depth) | {"model_type": row.model_type}
-    inner = _text_arguments(row.text)
+        return filled(inner, row.set, depth) | {"model_type": row.model_type}
     text = filled(inner, row.set, depth) | {"model_type": row.text_type}
+    outer = _arguments(module.ModelArgs)
     top = filled(
         {name: default for name, default in outer.items() if name != "text_config"}, row.outer, depth
     )
@@ -50,13 +50,15 @@ def filled(arguments: dict[str, Any], given: dict[str, Any], depth: int) -> dict
     return config
 
 
+def text_arguments(module: ModuleType, row: Row) -> dict[str, Any]:
+    """Fields that describe the text model, with their defaults: the module's own, or the inner ones."""
+    if row.text is None:
+        return _arguments(module.ModelArgs)
+    name, _, cls = row.text.partition(":")
+    return _arguments(getattr(importlib.import_module(f"mlx_lm.models.{name}"), cls or "ModelArgs"))
+
+
 def _arguments(arguments: Any) -> dict[str, Any]:
     """Fields of an argument class with their defaults, ABSENT where one has none."""
     parameters = inspect.signature(arguments).parameters.values()
     return {p.name: ABSENT if p.default is inspect.Parameter.empty else p.default for p in parameters}
-
-
-def _text_arguments(path: str) -> dict[str, Any]:
-    """Fields of `module:class` inside mlx_lm.models."""
-    name, _, cls = path.partition(":")
-    return _arguments(getattr(importlib.import_module(f"mlx_lm.models.{name}"), cls or "ModelArgs"))
