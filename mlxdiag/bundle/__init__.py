@@ -1,0 +1,7 @@
+"""The bug report: what a maintainer needs to see a fault, and nothing of the reporter's.
+
+Every part of it goes through an allow-list first (`fields` for traces, `message` and `lines` for text), and
+the
+finished archive through `detector`, which shares neither code nor patterns with them. Nothing here uploads
+anything.
+"""

@@ -1,0 +1,110 @@
+"""JSON inside a log: numbers under known names stay, strings only where a list says so, nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Protocol
+
+STRINGS = (
+    "object", "finish_reason", "role", "type", "level", "phase", "status", "stop_reason", "done_reason",
+    "event",
+    "encoding_format", "dtype", "quantization", "model", "architecture", "cache", "backend", "device",
+)  # fmt: skip
+"""Names under which a string of known words may stay."""
+ERRORS = ("error", "detail", "exception")
+"""Names under which a message of the library stands; also `message` inside of `error`."""
+IDS = (
+    "id", "ids", "tokens", "token", "token_ids", "prompt_token_ids", "input_ids", "context", "bytes",
+    "logit_bias", "created", "user",
+)  # fmt: skip
+"""Names under which not even numbers stay: token ids, bytes of text, and what names a request."""
+LONGEST_STRING = 4
+"""Words."""
+LONGEST_LIST = 8
+LONGEST_KEY = 40
+DEEPEST = 40
+
+_START = re.compile(r"[{\[]\s*[\"{\[]|\{\s*\}")
+_CUT_OFF = re.compile(r"\[?\s*\{\s*\"|\[\s*\"")
+_DECODER = json.JSONDecoder()
+
+
+class Cleaner(Protocol):
+    """What cleans the rest of the message."""
+
+    def name(self, text: str) -> str | None:
+        """The text, where every part of it is known."""
+
+    def inner(self, text: str) -> str:
+        """A message inside the message, cleaned."""
+
+    def take(self, rule: str, original: str) -> None:
+        """Count a removal."""
+
+    def keep(self, text: str) -> str:
+        """A mark that no later rule looks into."""
+
+
+def clean(text: str, cleaner: Cleaner) -> str:
+    """`text` with every JSON value cleaned; a broken one is cut off with all that comes after it."""
+    done, at = "", 0
+    while match := _START.search(text, at):
+        start = match.start()
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            if _CUT_OFF.match(text, start):
+                cleaner.take("json", text[start:])
+                return done + text[at:start] + cleaner.keep("[json]")
+            done, at = done + text[at : start + 1], start + 1
+            continue
+        shown = json.dumps(_value(value, "", "", cleaner, 0))
+        done, at = done + text[at:start] + cleaner.keep(shown), end
+    return done + text[at:]
+
+
+def _value(value: Any, key: str, above: str, cleaner: Cleaner, depth: int) -> Any:
+    if depth > DEEPEST:
+        return _gone(value, "[json]", cleaner)
+    if isinstance(value, dict):
+        return _mapping(value, key, cleaner, depth)
+    if isinstance(value, list):
+        if value and all(isinstance(one, int | float) for one in value):
+            short = len(value) <= LONGEST_LIST and key not in IDS
+            return value if short else _gone(value, f"[{len(value)} numbers]", cleaner)
+        return [_value(one, key, above, cleaner, depth + 1) for one in value]
+    if isinstance(value, str):
+        return _string(value, key, above, cleaner)
+    if key in IDS and not isinstance(value, bool) and value is not None:
+        return _gone(value, "[id]", cleaner)
+    return value
+
+
+def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, one in value.items():
+        if (
+            len(name) <= LONGEST_KEY
+            and len(name.split()) <= LONGEST_STRING
+            and cleaner.name(name) is not None
+        ):
+            shown[name] = _value(one, name, key, cleaner, depth + 1)
+        else:
+            _gone({name: one}, "", cleaner)
+    return shown
+
+
+def _string(value: str, key: str, above: str, cleaner: Cleaner) -> str:
+    if key in ERRORS or (key == "message" and above in ERRORS):
+        return cleaner.inner(value)
+    if key in STRINGS and len(value.split()) <= LONGEST_STRING and cleaner.name(value) is not None:
+        return value
+    cleaner.take("json", value)
+    return f"[{len(value)} characters]"
+
+
+def _gone(value: Any, mark: str, cleaner: Cleaner) -> str:
+    """Every text in what is dropped is looked for again, not only the whole."""
+    cleaner.take("json", json.dumps(value, ensure_ascii=False))
+    return mark

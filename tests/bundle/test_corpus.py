@@ -1,0 +1,78 @@
+# ruff: noqa: E501  a line of data is as long as it is
+"""Secrets planted wherever public reports have shown them: none is left, and nothing clean is lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mlxdiag.bundle import detector
+from mlxdiag.bundle.facts import Facts
+from tests.bundle.cleaning import cleaned
+from tests.bundle.corpus.clean import FRAMES, LINES
+from tests.bundle.corpus.places import PLACES, planted
+from tests.bundle.corpus.secrets import SECRETS, Secret
+
+MACHINE_READABLE = {secret.kind for secret in SECRETS} - {
+    "prompt", "completion", "user-name", "host-name", "private-model", "password",
+}  # fmt: skip
+"""Kinds that have a form of their own. A word that is only a word is left to the vocabulary and to the facts."""
+WORDS_SEEN = 0.88
+"""Of the planted texts of the other kinds, the share that the detector must see by itself."""
+
+
+def left(secret: Secret, text: str) -> list[str]:
+    """Pieces of the secret that stand in the text as they are."""
+    return [tell for tell in secret.tells if re.search(rf"(?<!\w){re.escape(tell)}(?!\w)", text)]
+
+
+def test_the_corpus_is_as_large_as_promised():
+    assert len(SECRETS) >= 200
+    assert len({secret.kind for secret in SECRETS}) >= 25
+    assert len({secret.text for secret in SECRETS}) == len(SECRETS)
+    assert {secret.kind for secret in SECRETS} == {kind for kinds, _ in PLACES.values() for kind in kinds}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_secret_is_left_in(place):
+    found = [(s.text, left(s, cleaned(text))) for where, s, text in planted() if where == place]
+    assert found
+    assert [one for one in found if one[1]] == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_plain_text_holds_its_secret_so_that_a_miss_would_show(place):
+    for where, secret, text in planted():
+        if where == place and "\\" not in secret.text and not {'"', "'"} & set(secret.text):
+            assert left(secret, text) == list(secret.tells)
+
+
+def test_the_detector_sees_every_secret_that_has_a_form_without_the_cleaning():
+    missed = [
+        (place, secret.text)
+        for place, secret, text in planted()
+        if secret.kind in MACHINE_READABLE and not detector.scan({"logs/1.log": text.encode()}, Facts())
+    ]
+    assert missed == []
+
+
+def test_the_detector_sees_nearly_every_text_and_name():
+    texts = [text for _, secret, text in planted() if secret.kind not in MACHINE_READABLE]
+    seen = sum(bool(detector.scan({"logs/1.log": text.encode()}, Facts())) for text in texts)
+    assert seen >= WORDS_SEEN * len(texts)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_clean_survives_word_for_word(line):
+    assert cleaned(line) == f"     1| {line}"
+
+
+@pytest.mark.parametrize(("line", "shown"), FRAMES)
+def test_paths_keep_what_is_the_librarys_own(line, shown):
+    assert cleaned(line) == f"     1| {shown}"
+
+
+@pytest.mark.parametrize("line", [*LINES, *(shown for _, shown in FRAMES)])
+def test_the_detector_has_nothing_against_what_is_clean(line):
+    assert detector.scan({"logs/1.log": line.encode()}, Facts()) == []
