@@ -128,8 +128,10 @@ class Locator:
     def source(self, place: str) -> str:
         """The text of `file:line`, stripped; empty where it is not there."""
         file, _, number = place.rpartition(":")
-        lines = self._lines(file) if number.isdigit() else []
-        return lines[int(number) - 1].strip() if 0 < int(number or 0) <= len(lines) else ""
+        if not number.isdigit():
+            return ""
+        lines = self._lines(file)
+        return lines[int(number) - 1].strip() if 0 < int(number) <= len(lines) else ""
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._held:

@@ -109,15 +109,17 @@ def test_a_dead_server_is_said_and_not_waited_for():
 
 
 def test_a_library_that_cannot_be_imported_is_unjudged():
-    with pytest.raises(UnjudgedError, match="the library is not there"), Pool(
-        "tests.audit.standin:preload_fails", jobs=1, site=SITE
+    with (
+        pytest.raises(UnjudgedError, match="the library is not there"),
+        Pool("tests.audit.standin:preload_fails", jobs=1, site=SITE),
     ):
         pass
 
 
 def test_a_python_that_does_not_exist_is_unjudged(tmp_path):
-    with pytest.raises(UnjudgedError, match="No such file"), Pool(
-        PRELOAD, jobs=1, site=Site(python=str(tmp_path / "python"))
+    with (
+        pytest.raises(UnjudgedError, match="No such file"),
+        Pool(PRELOAD, jobs=1, site=Site(python=str(tmp_path / "python"))),
     ):
         pass
 

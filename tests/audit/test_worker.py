@@ -22,7 +22,10 @@ def server():
     def start(preload="tests.audit.standin:preload"):
         code = BOOT.format(path=list(SITE.first), preload=preload)
         process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         started.append(process)
         return process
@@ -150,6 +153,8 @@ def test_the_server_starts_no_thread_by_importing_the_library(server):
     process = server("mlxdiag.audit.tasks:preload")
     assert hear(process) == Ready()
     plain = len(os.listdir(f"/proc/{process.pid}/task"))
-    names = {open(f"/proc/{process.pid}/task/{n}/comm").read() for n in os.listdir(f"/proc/{process.pid}/task")}
+    names = {
+        open(f"/proc/{process.pid}/task/{n}/comm").read() for n in os.listdir(f"/proc/{process.pid}/task")
+    }
     assert names == {open(f"/proc/{process.pid}/comm").read()}
     assert plain <= 2  # numpy's own helper, which takes no part in a fork
