@@ -14,14 +14,8 @@ from mlxdiag.errors import UnjudgedError, UsageError
 
 def audit(results, faults=(), version="1.0"):
     cells = [
-        Cell(
-            library="mlx-lm",
-            family=name.split("/")[0],
-            scenario=name.split("/")[1],
-            result=result,
-            reason=result,
-        )
-        for name, result in results.items()
+        Cell(library="mlx-lm", family=family, scenario=scenario, result=result, reason=result)
+        for (family, scenario), result in ((name.split("/"), result) for name, result in results.items())
     ]
     held = [Fault(id=name, code="MD302", library="mlx-lm", families=[], cause="c") for name in faults]
     return Audit(libraries={"mlx-lm": version}, device="cpu", cells=cells, faults=held)

@@ -118,5 +118,5 @@ def test_what_is_no_baseline_is_unreadable(tmp_path, text, says):
 
 
 def test_a_missing_file_is_unreadable(tmp_path):
-    with pytest.raises(UnreadableError, match="none.yaml"):
+    with pytest.raises(UnreadableError, match=r"none\.yaml"):
         load(tmp_path / "none.yaml")
