@@ -27,6 +27,7 @@ VERBS = {
     "replay": "Drive the schedule of a trace through real model code, and compare.",
     "audit-models": "Every model family of the library on every scheduling path: which are wrong, and why.",
     "merge": "Join the shards of an audit.",
+    "shrink": "The smallest trace with the same fault: the same rule, for the same causes.",
     "diff": "The first step and field where two traces part.",
     "rule": "What a rule means, with traces that fire it and neighbours that do not.",
     "schema": "The JSON Schema of the trace file.",
