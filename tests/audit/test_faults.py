@@ -9,31 +9,26 @@ from mlxdiag.audit.causes import Causes, Locator
 from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.faults import group, headline, join, representative, stale
 
-SOURCE = "class Model:\n    def mask(self):\n        return create_mask(h, cache[0])\n\n    def other(self):\n        return None\n"
+SOURCE = """class Model:
+    def mask(self):
+        return create_mask(h, cache[0])
+
+    def other(self):
+        return None
+"""
+HELD = {"result", "where", "trace", "reason", "oracles"}
 
 
-def cell(
-    family,
-    scenario,
-    *codes,
-    where="",
-    result="fail",
-    trace="",
-    reason="",
-    oracles=("visibility",),
-    **evidence,
-):
+def cell(family, scenario, *codes, **told):
+    """A failing cell; what is no field of it is evidence."""
+    fields = {
+        "result": "fail",
+        "oracles": ["visibility"],
+        **{name: told[name] for name in HELD & told.keys()},
+    }
+    evidence = {name: value for name, value in told.items() if name not in HELD}
     return Cell(
-        library="mlx-lm",
-        family=family,
-        scenario=scenario,
-        result=result,
-        codes=list(codes),
-        where=where,
-        trace=trace,
-        reason=reason,
-        oracles=list(oracles),
-        evidence=evidence,
+        library="mlx-lm", family=family, scenario=scenario, codes=list(codes), evidence=evidence, **fields
     )
 
 
@@ -151,17 +146,8 @@ def test_passing_and_skipped_cells_are_left_as_they_are(source):
 def test_what_is_told_is_of_the_shortest_schedule(source):
     cells = [
         cell("a", "long", "MD302", trace="x" * 90, first=40, max_abs=3.0, positions=[40, 41]),
-        cell(
-            "b",
-            "short",
-            "MD302",
-            trace="x" * 9,
-            first=8,
-            max_abs=0.5,
-            tolerance=0.1,
-            positions=[8],
-            oracles=["parity"],
-        ),
+        cell("b", "short", "MD302", trace="x", first=8, max_abs=0.5, tolerance=0.1, positions=[8]),
+        cell("c", "long", "MD302", trace="x" * 90, oracles=["parity"]),
     ]
     known = causes(entry("it", ["*"], ["*"], ["MD302"], code="MD302"))
     _, (fault,) = group(cells, known, source)

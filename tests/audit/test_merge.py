@@ -67,7 +67,7 @@ def test_a_shard_given_twice_is_an_error(files):
 def test_a_whole_audit_is_no_shard(files, whole, tmp_path):
     path = tmp_path / "whole.json"
     path.write_text(text(whole))
-    with pytest.raises(UsageError, match="whole.json: is a whole audit"):
+    with pytest.raises(UsageError, match=r"whole\.json: is a whole audit"):
         joined([*files, path])
 
 
@@ -92,7 +92,7 @@ def test_shards_that_do_not_belong_together_are_refused(files, field, value, say
 def test_shards_of_other_scenarios_are_refused(files, parts):
     short = [cell for cell in parts[1].cells if cell.scenario != "three"]
     files[1].write_text(text(msgspec.structs.replace(parts[1], cells=short)))
-    with pytest.raises(UsageError, match="s2.json: other scenarios than s1.json"):
+    with pytest.raises(UsageError, match=r"s2\.json: other scenarios than s1\.json"):
         joined(files)
 
 
@@ -107,7 +107,7 @@ def test_a_shard_from_which_faults_were_hidden_is_refused(files, parts):
 def test_what_is_no_audit_is_unreadable(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(UnreadableError, match="x.json"):
+    with pytest.raises(UnreadableError, match=r"x\.json"):
         read(path)
 
 
@@ -120,5 +120,5 @@ def test_another_schema_is_refused(files):
     document = json.loads(files[0].read_text())
     document["schema"] = "mlxdiag.audit/2"
     files[0].write_text(json.dumps(document))
-    with pytest.raises(UnreadableError, match="mlxdiag.audit/2"):
+    with pytest.raises(UnreadableError, match=r"mlxdiag\.audit/2"):
         read(files[0])

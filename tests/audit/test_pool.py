@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,7 @@ def test_leaving_early_leaves_no_process(error):
     assert all(gone(pid) for pid in pids)
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the state of a process in /proc")
 def test_a_stopped_server_is_killed_with_its_workers(monkeypatch):
     monkeypatch.setattr("mlxdiag.audit.pool.PATIENCE", 0.2)
     with Pool(PRELOAD, jobs=1, site=SITE) as pool:
@@ -89,7 +91,7 @@ def dead(pid):
     """True once a process does no more; one whose parent died first may wait for init to take it away."""
     for _ in range(100):
         try:
-            state = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except FileNotFoundError:
             return True
         if state == "Z":

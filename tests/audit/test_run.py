@@ -10,8 +10,8 @@ from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
 from tests.audit.standin import PARTS, QUICK, SCENARIOS, SITE, wanted
 
 
-def audited(*families, causes=Causes(), **changes):
-    return run(wanted(*families, **changes), causes=causes, parts=PARTS)
+def audited(*families, causes=None, **changes):
+    return run(wanted(*families, **changes), causes=causes or Causes(), parts=PARTS)
 
 
 def results(audit, family):
