@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mlxdiag.audit import blame, reading, schedules
 from mlxdiag.audit import noise as noises
-from mlxdiag.audit import reading, schedules
+from mlxdiag.audit.capped import CappedTrial
 from mlxdiag.audit.cell import Cell, Scenario
 from mlxdiag.audit.passes import Passes, Reference
+from mlxdiag.audit.sites import Sites
 from mlxdiag.audit.trial import Trial
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
@@ -80,22 +82,27 @@ def judge(
     else:
         try:
             setting = prepare(instance, scenario, seed=seed)
-            planted = plant.apply(instance, scenario) if plant is not None else nullcontext()
-            run = _run(instance, setting, passes or Passes(instance), noises.tolerance(noise), planted)
-            reading.write(cell, setting.trace, run)
+            reference = Reference(passes or Passes(instance), setting.plan, setting.prompts)
+            kind = CappedTrial if scenario.name in schedules.CAPPED else Trial
+            trial = kind(instance, setting.plan, setting.prompts, reference, noises.tolerance(noise))
+            with plant.apply(instance, scenario) if plant is not None else nullcontext():
+                trace = trial.run()
+            reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
+            if cell.result == "fail" and plant is None:
+                cell.where = _where(instance, setting, cell)
         except UnjudgedError as error:
             cell.reason = str(error)
     cell.seconds = time.perf_counter() - started
     return cell
 
 
-def _run(instance: Instance, setting: Setting, passes: Passes, tolerance: float, planted: Any) -> reading.Run:
-    """`planted`: a context in which the library is broken; the single passes are made before it."""
-    reference = Reference(passes, setting.plan, setting.prompts)
-    trial = Trial(instance, setting.plan, setting.prompts, reference, tolerance)
-    with planted:
-        trace = trial.run()
-    return reading.Run(trial, trace, inspect_trace(trace))
+def _where(instance: Instance, setting: Setting, cell: Cell) -> str:
+    """Run it once more, to see who makes what is wrong."""
+    trial = Trial(instance, setting.plan, setting.prompts, None, 1.0)
+    sites = Sites(trial)
+    with sites.noting():
+        trial.run()
+    return blame.line(instance, cell.codes, cell.evidence.get("step"), cell.evidence.get("layers"), sites)
 
 
 def audit_family(

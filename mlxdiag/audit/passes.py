@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlxdiag.models.adapter import Instance
-from mlxdiag.replay.ops import Plan
-from mlxdiag.replay.oracle import fed_histories, histories
+from mlxdiag.replay.ops import Event, Plan
+from mlxdiag.replay.oracle import fed_histories, histories, replay_tape
 from mlxdiag.replay.parity import Floats, spread
 from mlxdiag.replay.prompts import Prompt
+from mlxdiag.replay.tape import Tape
 
 Ids = NDArray[np.int32]
 
@@ -29,16 +30,30 @@ class Passes:
         for known, logits, unit in self._known:
             if len(known) >= len(ids) and (known[: len(ids)] == ids).all():
                 return logits[: len(ids)], unit
-        return self._run(ids)
-
-    def _run(self, ids: Ids) -> tuple[Floats, float]:
-        import mlx.core as mx
-
-        logits: Floats = np.array(
-            self.instance.forward(ids[None], self.instance.new_cache()).astype(mx.float32)
-        )[0]
+        logits = self._forward(ids, self.instance.new_cache())
         self._known.append((ids, logits, spread(logits)))
         return logits, self._known[-1][2]
+
+    def rounded(self, ids: Ids, begin: int, bits: int) -> Floats | None:
+        """Logits `[n - begin, V]` of the tokens from `begin` on, fed at once behind keys rounded there.
+
+        None where the library quantises no such cache.
+        """
+        from mlxdiag.audit.rounded import converted
+
+        caches = self.instance.new_cache()
+        self._forward(ids[:begin], caches)
+        try:
+            return self._forward(ids[begin:], converted(caches, bits))
+        except (NotImplementedError, ValueError):
+            # The keys' size does not divide into groups: the schedule itself will say so.
+            return None
+
+    def _forward(self, ids: Ids, caches: list[Any]) -> Floats:
+        import mlx.core as mx
+
+        logits: Floats = np.array(self.instance.forward(ids[None], caches).astype(mx.float32))[0]
+        return logits
 
 
 class Reference:
@@ -47,6 +62,8 @@ class Reference:
     def __init__(self, passes: Passes, plan: Plan, prompts: Mapping[str, Prompt]) -> None:
         self._passes = passes
         self._prompts = prompts
+        self._rounded: dict[str, tuple[int, Floats | None]] = {}
+        """By sequence: where its keys were quantised, and the logits of what came after."""
         final = histories(plan)
         wanted: dict[bytes, Ids] = {}
         for seq, history in fed_histories(plan):
@@ -55,16 +72,27 @@ class Reference:
             wanted[ids.tobytes()] = ids
         for ids in sorted(wanted.values(), key=len, reverse=True):
             passes.of(ids)
+        for seq, (begin, bits) in _quantised(plan).items():
+            ids = prompts[seq].of(final[seq])
+            self._rounded[seq] = begin, passes.rounded(ids, begin, bits)
 
     def logits(self, seq: str, history: list[int]) -> tuple[Floats, float] | None:
-        """As `oracle.Oracle.logits`."""
-        return self._passes.of(self._prompts[seq].of(history))
+        """As `oracle.Oracle.logits`. Behind a quantised cache the reference is rounded alike."""
+        logits, unit = self._passes.of(self._prompts[seq].of(history))
+        begin, after = self._rounded.get(seq, (len(history), None))
+        if begin >= len(history):
+            return logits, unit
+        if after is None:
+            return None
+        return np.concatenate([logits[:begin], after[: len(history) - begin]]), unit
 
-    def left_out(self) -> Iterator[str]:
-        """Nothing is."""
-        return iter(())
 
-
-def longest(plan: Plan, prompts: Mapping[str, Prompt]) -> dict[str, Any]:
-    """Ids that each sequence holds when the plan ends."""
-    return {seq: prompts[seq].of(codes) for seq, codes in histories(plan).items()}
+def _quantised(plan: Plan) -> dict[str, tuple[int, int]]:
+    """By sequence: tokens held when its caches were quantised, and bits."""
+    found: dict[str, tuple[int, int]] = {}
+    tapes: dict[str, Tape] = {}
+    for op in plan.ops:
+        replay_tape(op, tapes)
+        if isinstance(op, Event) and op.phase == "quantize":
+            found.update({seq: (len(tapes[seq].own), op.bits or 8) for seq in op.seqs})
+    return found

@@ -12,6 +12,7 @@ import msgspec
 
 from mlxdiag.audit import text
 from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.sites import place
 from mlxdiag.audit.trial import RefusedError, Trial
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import Finding, Report, codes
@@ -29,6 +30,10 @@ REFUSALS = re.compile(
     re.IGNORECASE,
 )
 """What a library says that declines on purpose."""
+
+
+TOO_SMALL = "needs to be divisible by the quantization group size"
+"""Said of keys of 16 numbers, which is the tiny instance's doing."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -49,7 +54,7 @@ def write(cell: Cell, schedule: Trace, run: Run) -> None:
         _ended(cell, error, faults, run)
     elif cell.codes:
         cell.result = "fail"
-        cell.reason = sentence(_headline(faults), run)
+        cell.reason = sentence(headline(faults), run)
     elif not any(cell.judged.values()):
         cell.result, cell.reason = "skipped", "it ran, but no oracle could judge it"
     else:
@@ -91,10 +96,14 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
     clean = isinstance(error, RefusedError | NotImplementedError | MlxdiagError) or (
         isinstance(error, ValueError) and REFUSALS.search(said) is not None
     )
+    if TOO_SMALL in said:
+        cell.result, cell.codes = "skipped", []
+        cell.reason = f"the keys of the tiny instance are too small for this: {said}"
+        return
     if clean and cell.oracles:
         # What came before the refusal was wrong already.
         cell.result = "fail"
-        cell.reason = f"{sentence(_headline(faults), run)}; then it is refused: {said}"
+        cell.reason = f"{sentence(headline(faults), run)}; then it is refused: {said}"
         return
     if clean:
         cell.result, cell.codes, cell.reason, cell.where = "unsupported", [], said, site
@@ -125,14 +134,7 @@ def crash_site(error: Exception) -> str:
     return place(found[-1].filename, found[-1].lineno or 0) if found else ""
 
 
-def place(filename: str, line: int) -> str:
-    """`mlx_lm/models/gemma2.py:176`."""
-    parts = Path(filename).parts
-    at = len(parts) - 1 - parts[::-1].index("mlx_lm") if "mlx_lm" in parts else max(len(parts) - 2, 0)
-    return f"{'/'.join(parts[at:])}:{line}"
-
-
-def _headline(faults: list[Finding]) -> Finding:
+def headline(faults: list[Finding]) -> Finding:
     """The strongest evidence speaks: visibility, then geometry, then parity; the earliest of its kind."""
     order = {"MD3": 0, "MD1": 1, "MD2": 1, "MD5": 1, "MD4": 2}
     return min(faults, key=lambda f: (order.get(f.code[:3], 3), f.step or 0))
@@ -154,9 +156,12 @@ def evidence(faults: list[Finding], run: Run) -> dict[str, Any]:
     """What `Cell.evidence` holds, as far as it was observed."""
     found: dict[str, Any] = {}
     if faults:
-        head = _headline(faults)
+        head = headline(faults)
         found.update(step=head.step, seq=head.seq, layers=layers(head, run.trace))
-    wrong = sorted({*wrong_queries(run.trace), *(p for d in run.trial.differences for p in d.positions)})
+    windows = {name: family.window for name, family in run.trial.plan.families.items()}
+    wrong = sorted(
+        {*wrong_queries(run.trace, windows), *(p for d in run.trial.differences for p in d.positions)}
+    )
     if wrong:
         found.update(positions=wrong[:LISTED], first=wrong[0])
     parities = [o.parity for e in run.trace.entries for o in e.output or [] if o.parity is not None]
@@ -186,22 +191,22 @@ def _wrong(call: Attention) -> bool:
     return any((call.totals or {}).values()) or any(count == 0 for row in call.visible or [] for count in row)
 
 
-def wrong_queries(trace: Trace) -> Iterator[int]:
-    """Positions of queries that saw something else than they must."""
+def wrong_queries(trace: Trace, windows: dict[str, int | None]) -> Iterator[int]:
+    """Positions of queries that saw something else than they must; `windows` by layer family."""
     for entry in trace.entries:
         for call in entry.attention or []:
-            for row, query in _marked(call):
+            for row, query in _marked(call, windows.get(call.family or "")):
                 rows = entry.rows or []
                 yield _position(rows[row], query) if row < len(rows) else query
 
 
-def _marked(call: Attention) -> Iterator[tuple[int, int]]:
+def _marked(call: Attention, window: int | None) -> Iterator[tuple[int, int]]:
     for listed in (call.missing, call.future, call.padding, call.foreign):
         for triple in listed or []:
             yield int(triple[0]), int(triple[1])
-    if (call.totals or {}).get("old") and call.window is not None:
+    if (call.totals or {}).get("old") and window is not None:
         for row, counts in enumerate(call.visible or []):
-            yield from ((row, query) for query, count in enumerate(counts) if count > call.window)
+            yield from ((row, query) for query, count in enumerate(counts) if count > window)
 
 
 def _position(row: Row, query: int) -> int:

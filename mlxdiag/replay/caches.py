@@ -34,10 +34,10 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
             )
         elif family.attention == "sliding" and kind == "dense":
             chosen[name] = CacheChoice("dense", why="a server that keeps every key of a sliding layer")
-        elif family.attention == "full" and kind == "rotating" and _limit(trace):
+        elif kind == "rotating" and _pinned(trace, name) and _limit(trace):
             chosen[name] = CacheChoice(
                 "capped",
-                sinks=family.keep or 0,
+                sinks=_pinned(trace, name),
                 cap=_limit(trace),
                 why="the library's own key cap, make_prompt_cache(max_kv_size)",
             )
@@ -60,10 +60,21 @@ def _calls(trace: Trace) -> Iterator[Attention]:
 
 
 def _declared(trace: Trace, name: str) -> str | None:
+    family = _family(trace, name)
+    return family.cache if family is not None else None
+
+
+def _pinned(trace: Trace, name: str) -> int:
+    """Sinks that the trace's model says its caches keep: the mark of the library's own cap."""
+    family = _family(trace, name)
+    return (family.keep or 0) if family is not None else 0
+
+
+def _family(trace: Trace, name: str) -> Family | None:
     layers = trace.header.model.layers if trace.header.model else None
     for entry in trace.entries:
         layers = entry.layers or layers
-    return layers[name].cache if layers and name in layers else None
+    return layers.get(name) if layers else None
 
 
 def _capped(trace: Trace, name: str) -> bool:

@@ -144,6 +144,12 @@ class Probe:
         """Follow every instance of a model class, each from its first forward on."""
         self._patches.add(model_class, "__call__", self._model_wrapper)
 
+    @property
+    def layer(self) -> int | None:
+        """The layer that runs in this thread, if any."""
+        frame = self._local.frame
+        return frame.layer if frame is not None else None
+
     def model(self, name: str) -> Any:
         """The watched model that events call `name`."""
         return self._watched[int(name[1:]) - 1]

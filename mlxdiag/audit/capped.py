@@ -1,0 +1,94 @@
+"""Parity under the library's own key cap: each query is given the keys that it really saw, in one pass.
+
+A cap loses keys on purpose, and which ones depends on how the tokens came. What must still be right is what
+the model makes of the keys that it sees, so the observed visibility becomes the mask of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mlxdiag.audit.trial import Trial
+from mlxdiag.errors import UsageError
+from mlxdiag.models.mlx.inject import caller_masks
+from mlxdiag.models.mlx.probe_events import Seen, StepEvent
+from mlxdiag.replay.entries import tape_positions
+from mlxdiag.replay.ops import Feed, Forward
+from mlxdiag.replay.parity import REFERENCE, Floats, compare, spread
+from mlxdiag.traces.types import Entry, Output, Parity, Trace
+
+
+class CappedTrial(Trial):
+    """Of one sequence. Compares after the run, when all that was seen is known."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._seen: dict[int, frozenset[int]] = {}
+        """By position of the query: positions of the keys."""
+        self._alike = True
+        """All layers saw the same, so that one mask stands for them all."""
+        self._logits: dict[int, tuple[list[int], Floats]] = {}
+        """By step: positions and logits."""
+
+    def run(self) -> Trace:
+        trace = super().run()
+        reference = self._reference()
+        if reference is None:
+            return trace
+        return Trace(trace.header, [self._compared(entry, reference) for entry in trace.entries])
+
+    def _parity(self, op: Forward, feed: Feed, own: Floats) -> Parity | None:
+        begin = feed.start
+        self._logits[self.step] = list(range(begin, begin + feed.tokens)), own.copy()
+        for event in self.events:
+            if isinstance(event, StepEvent):
+                self._note(call.seen for call in event.attention)
+        return None
+
+    def _note(self, calls: Iterable[Seen | None]) -> None:
+        for seen in calls:
+            if seen is None:
+                self._alike = False
+                continue
+            keys = tape_positions(seen.key_pos)[0]
+            for query, at in enumerate(tape_positions(seen.query_pos)[0].tolist()):
+                shown = frozenset(keys[seen.mask[0, query] & (seen.key_seq[0] >= 0)].tolist())
+                self._alike = self._alike and self._seen.setdefault(at, shown) == shown
+
+    def _reference(self) -> Floats | None:
+        """The pass over the same tokens with what each query saw; None where the model takes no such mask."""
+        length = len(self._seen)
+        if not self._alike or not length or set(self._seen) != set(range(length)):
+            return None
+        mask = np.zeros((length, length), dtype=bool)
+        for query, keys in self._seen.items():
+            mask[query, sorted(keys)] = True
+        (seq,) = self.plan.lengths
+        try:
+            with caller_masks(self.instance.module, lambda *_: _array(mask)):
+                logits = self.instance.forward(
+                    self.prompts[seq].of(list(range(length)))[None], self.instance.new_cache()
+                )
+                return self._read(logits)[0]
+        except UsageError:
+            return None
+
+    def _compared(self, entry: Entry, reference: Floats) -> Entry:
+        held = self._logits.get(entry.step or 0)
+        if held is None or not entry.output:
+            return entry
+        positions, own = held
+        parity = compare(own, reference, positions, self.tolerance * spread(reference)).record(REFERENCE)
+        output: Output = msgspec.structs.replace(entry.output[0], parity=parity)
+        return msgspec.structs.replace(entry, output=[output])
+
+
+def _array(mask: NDArray[np.bool_]) -> Any:
+    import mlx.core as mx
+
+    return mx.array(mask)
