@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from bench import inspecting, recording, replaying, startup
+from bench import inspecting, planting, recording, replaying, startup
 from bench.clock import Result
 
 
@@ -18,6 +18,7 @@ def main() -> None:
         "inspect": lambda: inspecting.rate(options.rounds),
         "replay": lambda: replaying.measure(options.rounds),
         "record": lambda: recording.measure(options.rounds),
+        "plants": planting.measure,
     }
     for name, part in parts.items():
         if options.only and name not in options.only:
@@ -38,7 +39,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--megabytes", type=int, default=200, help="size of the big trace file (default 200; try 1000)"
     )
-    parser.add_argument("--only", nargs="*", choices=("memory", "startup", "inspect", "replay", "record"))
+    parser.add_argument(
+        "--only", nargs="*", choices=("memory", "startup", "inspect", "replay", "record", "plants")
+    )
     return parser.parse_args()
 
 
