@@ -14,7 +14,7 @@ from mlxdiag.audit import text
 from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.sites import place
 from mlxdiag.audit.trial import RefusedError, Trial
-from mlxdiag.errors import MlxdiagError
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import Finding, Report, codes
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.traces.types import Attention, Entry, Row, Trace
@@ -93,7 +93,7 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
         raise error
     site = crash_site(error)
     said = " ".join(str(error).split()) or type(error).__name__
-    clean = isinstance(error, RefusedError | NotImplementedError | MlxdiagError) or (
+    clean = isinstance(error, RefusedError | NotImplementedError | UnjudgedError) or (
         isinstance(error, ValueError) and REFUSALS.search(said) is not None
     )
     if TOO_SMALL in said:
@@ -117,7 +117,7 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
 
 def _ours(error: Exception) -> bool:
     """Whether it was this program that failed, not the library under its hands."""
-    if isinstance(error, MlxdiagError | RefusedError):
+    if isinstance(error, UnjudgedError | RefusedError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
     inner = Path(frames[-1].filename) if frames else Path()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mlxdiag.models.adapter import Instance
 from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
 from mlxdiag.replay import entries
-from mlxdiag.replay.ops import Cut, Feed, Forward, Op, Plan
+from mlxdiag.replay.ops import Cut, Event, Feed, Forward, Op, Plan
 from mlxdiag.replay.oracle import Reference
 from mlxdiag.replay.parity import Floats
 from mlxdiag.replay.prompts import Prompt
@@ -69,6 +69,13 @@ class Trial(Runner):
         if op.phase == "trim" and not _can_trim(caches):
             raise RefusedError(f"can_trim_prompt_cache is false here ({_names(caches)}): nothing is trimmed")
         super()._cut(op, caches)
+
+    def _event(self, op: Event) -> None:
+        if op.phase == "quantize":
+            caches = [cache for group in self._groups(op.seqs) for cache in group.caches]
+            if not any(hasattr(cache, "to_quantized") for cache in caches):
+                raise RefusedError("no cache of this family says that it can be quantised: none is")
+        super()._event(op)
 
     def _shorten(self, caches: list[Any], tokens: int) -> None:
         if not _can_trim(caches):

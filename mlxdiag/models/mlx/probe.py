@@ -19,16 +19,10 @@ import mlx_lm.models.base as library_base
 import mlx_lm.models.cache as library_caches
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx import caches as own_caches
 from mlxdiag.models.mlx.attend import Attend
 from mlxdiag.models.mlx.identity import Identity
-from mlxdiag.models.mlx.probe_calls import (
-    Watcher,
-    attention_wrapper,
-    batch_update_wrapper,
-    rope_wrapper,
-    update_wrapper,
-)
+from mlxdiag.models.mlx import caches as own_caches
+from mlxdiag.models.mlx import probe_calls, probe_shapes
 from mlxdiag.models.mlx.probe_digest import DigestWatcher, evaluated_with
 from mlxdiag.models.mlx.probe_entries import to_attention
 from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
@@ -74,7 +68,7 @@ class Probe:
         self.before: Callable[[StepEvent, Any], Feeding | None] | None = None
         """Asked for `feeding` when a forward begins, with the caches that it was given."""
         self.identity = (identity or Identity()) if level == "visibility" else None
-        self._watcher: Watcher | None = None
+        self._watcher: probe_calls.Watcher | None = None
         if attend or self.identity:
             self._watcher = AttendWatcher(self.identity, attend, lambda: self.feeding)
         elif level == "digest":
@@ -104,10 +98,12 @@ class Probe:
         for cls in _cache_classes():
             self._patch_cache(cls)
         add, local = self._patches.add, self._local
-        attention = partial(attention_wrapper, local=local, watcher=self._watcher)
+        attention = partial(probe_shapes.attention_wrapper, local=local)
+        if self._watcher is not None:
+            attention = partial(probe_calls.attention_wrapper, local=local, watcher=self._watcher)
         add(mx.fast, "scaled_dot_product_attention", attention)
         add(library_base, "quantized_scaled_dot_product_attention", attention)
-        add(mx.fast, "rope", partial(rope_wrapper, local=local))
+        add(mx.fast, "rope", partial(probe_shapes.rope_wrapper, local=local))
         for model in self._watched:
             self._patch_model(model)
         return self
@@ -156,21 +152,28 @@ class Probe:
 
     def _patch_model(self, model: Any) -> None:
         self.watch_class(type(model))
+        make = partial(probe_shapes.layer_wrapper, local=self._local, layers=self._layers)
+        if self._watcher is not None:
+            make = partial(
+                probe_calls.layer_wrapper,
+                local=self._local,
+                layers=self._layers,
+                watcher=self._watcher,
+                manual=self._manual,
+            )
         for layer in getattr(model, "layers", ()):
             if layer is not None:
-                self._patches.add(type(layer), "__call__", self._layer_wrapper)
+                self._patches.add(type(layer), "__call__", make)
 
     def _patch_cache(self, cls: type) -> None:
         own, add = vars(cls), self._patches.add
         batched = kind_of(cls) in ("batch", "batch_rotating")
         operations = Operations(self.sink, self.copied, self.identity.quantized if self.identity else None)
         if "update_and_fetch" in own:
-            make = batch_update_wrapper if batched else update_wrapper
-            add(
-                cls,
-                "update_and_fetch",
-                partial(make, local=self._local, watcher=self._watcher, on_copy=self.copied),
-            )
+            make: Callable[..., Any] = partial(probe_calls.update_wrapper, watcher=self._watcher)
+            if self._watcher is None:
+                make = probe_shapes.batch_update_wrapper if batched else probe_shapes.update_wrapper
+            add(cls, "update_and_fetch", partial(make, local=self._local, on_copy=self.copied))
         for name, maker in operations.makers.items():
             if name in own:
                 add(cls, name, shielded(maker, self._local.fault))
@@ -184,41 +187,6 @@ class Probe:
         event = event_of("copy", tag, cache)
         event.after, event.parents = event.before, [parent]
         self.sink(event)
-
-    def _layer_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local, layers, watcher, manual = self._local, self._layers, self._watcher, self._manual
-
-        def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            frame = local.frame
-            if frame is None:
-                return original(layer, *args, **kwargs)
-            index = layers.get(id(layer))
-            if index is None or frame.layer is not None:
-                return original(layer, *args, **kwargs)
-            # As `Frame.enter` and `Frame.leave` do, without their calls.
-            frame.layer, frame.module, frame.args, frame.kwargs = index, layer, args, kwargs
-            frame.rope = frame.applied = None
-            frame.attended = False
-            try:
-                if watcher is not None and id(layer) in manual:
-                    args, kwargs = watcher.entering(frame)
-                return original(layer, *args, **kwargs)
-            except BaseException:
-                if frame.failed is None:
-                    frame.failed = index
-                raise
-            finally:
-                if watcher is None and not frame.pending:
-                    frame.layer = None
-                else:
-                    try:
-                        if watcher is not None:
-                            watcher.left(frame)
-                        frame.leave()
-                    except Exception as error:  # noqa: BLE001
-                        local.failed(error)
-
-        return __call__
 
     def _model_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local = self._local

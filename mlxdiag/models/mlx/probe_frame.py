@@ -32,6 +32,7 @@ class Frame:
         "known",
         "kwargs",
         "layer",
+        "manual",
         "module",
         "pending",
         "returns",
@@ -45,6 +46,8 @@ class Frame:
         self.layer: int | None = None
         self.module: Any = None
         """The running layer itself."""
+        self.manual = False
+        """Whether it is known to compute its softmax by hand."""
         self.args: tuple[Any, ...] = ()
         self.kwargs: dict[str, Any] = {}
         self.rope: Any = None

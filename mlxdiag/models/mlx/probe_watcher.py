@@ -10,9 +10,9 @@ import mlx.core as mx
 import numpy as np
 
 from mlxdiag.models.mlx.attend import Attend, as_mask, newest
-from mlxdiag.models.mlx.identity import Identity, visible_keys
+from mlxdiag.models.mlx.identity import PADDING, Identity, fed_by, visible_keys
 from mlxdiag.models.mlx.probe_calls import event_before
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding
+from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding, Seen
 from mlxdiag.models.mlx.probe_frame import Frame, mask_shape
 from mlxdiag.models.mlx.probe_tags import tag_of
 
@@ -90,6 +90,8 @@ class AttendWatcher:
         """The layer has ended. What its pending updates attended, where the softmax was computed by hand."""
         if frame.attended or frame.failed is not None:
             return
+        if frame.manual and not frame.pending and self._identity is not None:
+            self._without_cache(frame)
         for event in frame.pending:
             mask, keys = frame.given_mask(), frame.keys_of(event)
             if frame.applied is not None:
@@ -102,6 +104,22 @@ class AttendWatcher:
                 event.seen = self._identity.observe(
                     frame.step.model, event, keys, keys, mask, self._feeding()
                 )
+
+    def _without_cache(self, frame: Frame) -> None:
+        """A softmax by hand over the keys of this very call, which lie as they were fed."""
+        batch, q = frame.args[0].shape[:2]
+        event = AttentionEvent(frame.layer, None, None, None, None, None, None, None, 0, 0, 0, 0, 0, q)
+        mask = frame.given_mask()
+        event.mask, event.manual = mask_shape(mask), True
+        event.k = event.k_seen = q
+        if _grouped(frame.module):
+            mask = _over_key_heads(mask, frame.module.self_attn.n_kv_heads)
+        visible = visible_keys(mask, batch, q, q)
+        if visible is not None:
+            fed = fed_by(event, self._feeding(), batch, q)
+            seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
+            event.seen = Seen(visible, seqs, fed.positions, np.array(fed.seq), fed.positions, fed.real)
+        frame.step.attention.append(event)
 
     def _cache(self, frame: Frame) -> Any:
         given = chain(frame.args, frame.kwargs.values())
