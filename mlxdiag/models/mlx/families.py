@@ -181,6 +181,11 @@ DRAWS: dict[str, Draw] = {
     "gemma4_text": _UNSCALED,
     # At the library's start of 0 the recurrence forgets within two tokens; at -4 it remembers some fifteen.
     "recurrent_gemma": Draw(query=0.8, scaled_embedding=True, vectors={"recurrent_param": -4.0}),
+    # Queries and keys are also scaled by the square root of width over rank.
+    "longcat_flash": Draw(query=0.8),
+    "longcat_flash_ngram": Draw(query=0.8),
+    # Its yarn scaling sharpens scores too.
+    "mistral4": Draw(query=1.5),
     # Norms multiply by 1 + weight, which starts at 2.
     "nemotron": Draw(query=0.8),
 }

@@ -93,7 +93,7 @@ def _layers(text: Mapping[str, Any], habit: Habit, kinds: Sequence[str]) -> tupl
                 attention=attention,
                 window=window,
                 cache=CACHE_OF[attention],
-                shares=_shares(text, kinds, owners, index),
+                shares=None if index < owners else _owner(kinds, owners, index),
                 sinks=_sinks(text, habit, kind),
                 softmax=_softmax(text, habit, index),
                 positions=_positions(text, habit, index, habit.nope and hybrid and kind == "G"),
@@ -122,14 +122,6 @@ def _softmax(text: Mapping[str, Any], habit: Habit, index: int) -> str:
     """phi3small: layers with block-sparse attention compute it by hand."""
     every = _integer(text, "dense_attention_every_n_layers")
     return "manual" if every and (index + 1) % every else habit.softmax
-
-
-def _shares(text: Mapping[str, Any], kinds: Sequence[str], owners: int, index: int) -> int | None:
-    """Late layers that own no keys, or hunyuan's groups, each of which shares the keys of its first layer."""
-    group = _integer(text, "cla_share_factor") if text.get("use_cla") else None
-    if group and index % group:
-        return index - index % group
-    return None if index < owners else _owner(kinds, owners, index)
 
 
 def _shared(text: Mapping[str, Any], habit: Habit, depth: int) -> int:

@@ -1,5 +1,5 @@
-"""The hot path: wrappers of `update_and_fetch`, attention and RoPE. Some microseconds a layer, no array
-read.
+"""Wrappers of `update_and_fetch` and attention where somebody watches each call: it may read what the call is
+given, and replace it. `probe_shapes` has those for when nobody does.
 
 What may fail here is the probe's alone: the original is called whatever happens, unless a fault is to be
 raised (`Local.fault`).
@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from mlxdiag.models.mlx import probe_rows
 from mlxdiag.models.mlx.probe_events import AttentionEvent
-from mlxdiag.models.mlx.probe_frame import SEQUENCES, Frame, Local
-from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, OnCopy, Tag, tag_of
+from mlxdiag.models.mlx.probe_frame import Frame, Local, key_length, mask_shape
+from mlxdiag.models.mlx.probe_tags import OnCopy, Tag, tag_of
 
 Wrapper = Callable[..., Any]
 
 
 class Watcher(Protocol):
-    """What the visibility level and the intervention add to a call. Absent at the shapes level."""
+    """What the levels above shapes and the intervention add to a call."""
 
     def inserting(self, frame: Frame, event: AttentionEvent, cache: Any, keys: Any) -> Any:
         """New keys [B, H, L, D] are about to be appended; returns those to append."""
@@ -39,49 +39,8 @@ class Watcher(Protocol):
         """A layer has ended; its pending updates had their softmax computed by hand."""
 
 
-def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None, on_copy: OnCopy) -> Wrapper:
-    """For caches of one sequence, or of rows at one offset."""
-
-    def update_and_fetch(cache: Any, keys: Any, values: Any) -> Any:
-        frame = local.frame
-        if frame is None or frame.busy:
-            return original(cache, keys, values)
-        try:
-            tag = cache.__dict__.get(ATTRIBUTE)
-            if tag is None or tag.home != id(cache):
-                tag = tag_of(cache, on_copy)
-            event = event_before(frame, tag, cache, keys)
-        except Exception as error:  # noqa: BLE001
-            local.failed(error)
-            return original(cache, keys, values)
-        if watcher is not None:
-            keys = watcher.inserting(frame, event, cache, keys)
-            return watcher.returned(frame, _append(original, local, frame, event, cache, keys, values))
-        # As `_append`, without its call.
-        frame.busy = True
-        try:
-            returned = original(cache, keys, values)
-        except BaseException:
-            frame.step.attention.append(event)
-            frame.busy = False
-            raise
-        frame.busy = False
-        try:
-            held = returned[0]
-            event.k = held[0].shape[2] if type(held) in SEQUENCES else held.shape[2]
-            frame.pending.append(event)
-            frame.returns.append((cache, held, event))
-        except Exception as error:  # noqa: BLE001
-            local.failed(error)
-        return returned
-
-    return update_and_fetch
-
-
-def batch_update_wrapper(
-    original: Wrapper, local: Local, watcher: Watcher | None, on_copy: OnCopy
-) -> Wrapper:
-    """For batch caches, whose rows are followed outside of a forward too."""
+def update_wrapper(original: Wrapper, local: Local, watcher: Watcher, on_copy: OnCopy) -> Wrapper:
+    """For any cache; the rows of a batch cache are followed outside of a forward too."""
 
     def update_and_fetch(cache: Any, keys: Any, values: Any) -> Any:
         frame = local.frame
@@ -90,19 +49,20 @@ def batch_update_wrapper(
             event = None
             if frame is not None and not frame.busy:
                 event = event_before(frame, tag, cache, keys)
-                event.rope = frame.position(cache, tag)
-                event.left_padding = tag.left
-                event.vectors = {"offset": cache.offset.shape[0], "left_padding": cache.left_padding.shape[0]}
-            probe_rows.updated(tag, cache, keys.shape[2])
+                if tag.batched:
+                    event.rope = frame.position(cache, tag)
+                    event.left_padding = tag.left
+                    lengths = cache.offset.shape[0], cache.left_padding.shape[0]
+                    event.vectors = dict(zip(("offset", "left_padding"), lengths, strict=True))
+            if tag.batched:
+                probe_rows.updated(tag, cache, keys.shape[2])
         except Exception as error:  # noqa: BLE001
             local.failed(error)
             return original(cache, keys, values)
         if frame is None or event is None:
             return original(cache, keys, values)
-        if watcher is not None:
-            keys = watcher.inserting(frame, event, cache, keys)
-        returned = _append(original, local, frame, event, cache, keys, values)
-        return returned if watcher is None else watcher.returned(frame, returned)
+        keys = watcher.inserting(frame, event, cache, keys)
+        return watcher.returned(frame, _append(original, local, frame, event, cache, keys, values))
 
     return update_and_fetch
 
@@ -148,13 +108,13 @@ def _append(
     try:
         returned = original(cache, keys, values)
     except BaseException:
-        frame.step.attention.append(event)
+        frame.step.calls.append(event)
         raise
     finally:
         frame.busy = False
     try:
         held = returned[0]
-        event.k = held[0].shape[2] if type(held) in SEQUENCES else held.shape[2]
+        event.k = key_length(held)
         frame.pending.append(event)
         frame.returns.append((cache, held, event))
     except Exception as error:  # noqa: BLE001
@@ -162,7 +122,7 @@ def _append(
     return returned
 
 
-def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) -> Wrapper:
+def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher) -> Wrapper:
     """For `mx.fast.scaled_dot_product_attention` and the library's quantised one."""
 
     def attention(queries: Any, keys: Any, values: Any, *args: Any, **kwargs: Any) -> Any:
@@ -170,36 +130,51 @@ def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) 
         if frame is None:
             return original(queries, keys, values, *args, **kwargs)
         try:
-            returns, pending = frame.returns, frame.pending
-            if pending and returns[-1][1] is keys and pending[-1] is returns[-1][2]:
-                event = pending.pop()
-            else:
-                event = frame.take(keys, queries.shape[2])
+            event = frame.take(keys, queries.shape[2])
             mask = kwargs.get("mask")
-            event.k_seen = keys[0].shape[2] if type(keys) in SEQUENCES else keys.shape[2]
-            event.mask = mask if mask is None or type(mask) is str else mask.shape
+            event.k_seen = key_length(keys)
+            event.mask = mask_shape(mask)
             event.sinks = kwargs.get("sinks") is not None
             frame.attended = True
-            frame.step.attention.append(event)
+            frame.step.calls.append(event)
         except Exception as error:  # noqa: BLE001
             local.failed(error)
             return original(queries, keys, values, *args, **kwargs)
-        if watcher is not None:
-            keys, values, mask = watcher.attending(frame, event, queries, keys, values, mask)
-            if mask is not None or "mask" in kwargs:
-                kwargs["mask"] = mask
+        keys, values, mask = watcher.attending(frame, event, queries, keys, values, mask)
+        if mask is not None or "mask" in kwargs:
+            kwargs["mask"] = mask
         return original(queries, keys, values, *args, **kwargs)
 
     return attention
 
 
-def rope_wrapper(original: Wrapper, local: Local) -> Wrapper:
-    """For `mx.fast.rope`: remembers the position it is given."""
+def layer_wrapper(
+    original: Wrapper, local: Local, layers: dict[int, int], watcher: Watcher, manual: set[int]
+) -> Wrapper:
+    """For the layers of a model; `layers` has the number of each by its id, `manual` the ids of those that
+    compute their softmax by hand.
+    """
 
-    def rope(*args: Any, **kwargs: Any) -> Any:
+    def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
         frame = local.frame
-        if frame is not None:
-            frame.rope = kwargs.get("offset")
-        return original(*args, **kwargs)
+        index = layers.get(id(layer))
+        if frame is None or index is None or frame.layer is not None:
+            return original(layer, *args, **kwargs)
+        frame.enter(index, layer, args, kwargs)
+        frame.manual = id(layer) in manual
+        try:
+            if frame.manual:
+                args, kwargs = watcher.entering(frame)
+            return original(layer, *args, **kwargs)
+        except BaseException:
+            if frame.failed is None:
+                frame.failed = index
+            raise
+        finally:
+            try:
+                watcher.left(frame)
+                frame.leave()
+            except Exception as error:  # noqa: BLE001
+                local.failed(error)
 
-    return rope
+    return __call__

@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset
-from mlxdiag.traces.types import Attention
+from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset, event_of_call
+from mlxdiag.traces.types import Attention, Family
 
 Observed = Callable[[AttentionEvent], dict[str, Any]]
+
+
+class Grouping:
+    """Calls in short, grouped as `to_attention` does, for a model whose layer families are known: one
+    comparison a layer, and an entry is built once a group.
+    """
+
+    def __init__(self, geometry: Geometry | None, whole: Mapping[str, Family]) -> None:
+        """`layers` is left out of an entry for all the layers that `whole` has of its family."""
+        self._families = {layer.index: layer.family for layer in geometry.layers} if geometry else {}
+        self._whole = {name: family.layers for name, family in whole.items()}
+
+    def of(self, calls: Iterable[Any]) -> list[Attention] | None:
+        """None where a call is not in short."""
+        groups: list[tuple[str | None, Any, list[int]]] = []
+        latest: dict[str | None, tuple[str | None, Any, list[int]]] = {}
+        families = self._families
+        for call in calls:
+            if type(call) is not tuple:
+                return None
+            update, mask, sinks = call
+            layer, same = update[0], (update[3], mask, sinks)
+            family = families.get(layer)
+            group = latest.get(family)
+            if group is None or group[1] != same:
+                group = next((g for g in groups if g[0] == family and g[1] == same), None)
+                if group is None:
+                    group = (family, same, [])
+                    groups.append(group)
+                    latest[family] = group
+            if layer is not None:
+                group[2].append(layer)
+        return [self._entry(*group) for group in groups]
+
+    def _entry(self, family: str | None, same: Any, layers: list[int]) -> Attention:
+        call = event_of_call(((None, None, None, same[0]), *same[1:]))
+        layers.sort()
+        return _entry(
+            call, family, {} if layers == self._whole.get(family or "") else {"layers": layers or None}
+        )
 
 
 def to_attention(

@@ -83,6 +83,31 @@ class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     """Place of its mask's digest in `StepEvent.digests`; digest level only."""
 
 
+Update = tuple[Any, ...]
+"""A cache update in short, as the hot path keeps it: layer, tag, left paddings, and what equal layers share:
+(the tag's `alike`, the counters before it, q, k, rope, lengths of the per-row arrays).
+"""
+Call = tuple[Update, Any, bool]
+"""An attention call over the keys of its own update, in short: the update, the mask's shape, sinks."""
+
+
+def event_of_update(update: Update) -> AttentionEvent:
+    """The same in full, before its attention call."""
+    layer, tag, left, (alike, before, q, k, rope, vectors) = update
+    if vectors is not None:
+        vectors = {"offset": vectors[0], "left_padding": vectors[1]}
+    index, name = (tag.index, tag.name) if tag is not None else (None, None)
+    return AttentionEvent(layer, index, name, *alike, *before, q, rope, left, vectors, k, part=tag.part)
+
+
+def event_of_call(call: Call) -> AttentionEvent:
+    """The same in full."""
+    update, mask, sinks = call
+    event = event_of_update(update)
+    event.k_seen, event.mask, event.sinks = event.k, mask, sinks
+    return event
+
+
 class StepEvent(msgspec.Struct):
     """One forward of a model, delivered when its graph is built and before anything is evaluated."""
 
@@ -90,7 +115,8 @@ class StepEvent(msgspec.Struct):
     """m1, m2, ... in the order in which models were first seen."""
     batch: int
     q: int
-    attention: list[AttentionEvent] = []
+    calls: list[AttentionEvent | Call] = []
+    """Attention calls, some of them in short: `attention` has them in full."""
     error: str | None = None
     """Text of the exception that building the graph raised; it goes on to the caller unchanged."""
     error_type: str | None = None
@@ -99,6 +125,39 @@ class StepEvent(msgspec.Struct):
     """The caches that the forward was given, members of a compound one by one, named as in `CacheEvent`."""
     digests: list[tuple[Any, Any]] = []
     """Digest level only: each mask and its lazy digest, the one exception to "never an array"."""
+
+    @property
+    def attention(self) -> list[AttentionEvent]:
+        """Every attention call, in the order in which they were made."""
+        calls: list[Any] = self.calls
+        for index, call in enumerate(calls):
+            if type(call) is tuple:
+                calls[index] = event_of_call(call)
+        return calls
+
+    @property
+    def offset(self) -> Offset:
+        """Of the first cache that counts."""
+        for call in self.calls:
+            offset: Offset = call[0][3][1][0] if type(call) is tuple else call.offset  # type: ignore[union-attr]
+            if offset is not None:
+                return offset
+        return None
+
+    @property
+    def left_padding(self) -> list[int] | None:
+        """Of the rows: as a plain batch cache has it where there is one, since a ring overwrites its own."""
+        found: list[int] | None = None
+        for call in self.calls:
+            if type(call) is tuple:
+                kind, left = call[0][3][0][0], call[0][2]
+            else:
+                kind, left = call.kind, call.left_padding  # type: ignore[union-attr]
+            if left is not None:
+                if kind == "batch":
+                    return left  # type: ignore[no-any-return]
+                found = left if found is None else found
+        return found
 
 
 class CacheEvent(msgspec.Struct):

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset, StepEvent
+from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset, StepEvent, Update, event_of_update
 from mlxdiag.models.mlx.probe_tags import Tag
 
 SEQUENCES = (tuple, list)
@@ -54,10 +54,10 @@ class Frame:
         """Position given to the last RoPE call of this layer: an int, or an array that nobody reads here."""
         self.known: tuple[Any, Offset] = (None, None)
         """The last position array that was recognised as a cache's own, and its value."""
-        self.pending: list[AttentionEvent] = []
+        self.pending: list[AttentionEvent | Update] = []
         self.attended = False
         self.busy = False
-        self.returns: list[tuple[Any, Any, AttentionEvent]] = []
+        self.returns: list[tuple[Any, Any, AttentionEvent | Update]] = []
         """Cache, returned keys and event of each update so far; a borrowing layer searches it."""
         self.failed: int | None = None
         self.applied: tuple[Any, int, AttentionEvent] | None = None
@@ -76,12 +76,12 @@ class Frame:
         self.layer = None
         if not self.pending:
             return
-        for event in self.pending:
+        for event in map(in_full, self.pending):
             if not self.attended and event.k is not None:
                 event.manual = True
                 event.mask = mask_shape(self.given_mask())
                 event.k_seen = event.k
-            self.step.attention.append(event)
+            self.step.calls.append(event)
         self.pending = []
 
     def given_mask(self) -> Any:
@@ -95,23 +95,37 @@ class Frame:
         found = self._returned(keys)
         if found is None:
             if self.pending:
-                return self.pending.pop()
+                return in_full(self.pending.pop())
             found = self._of_given_cache()
         if found is None:
             return self._without_cache(keys, q)
-        if found in self.pending:
-            self.pending.remove(found)
-            return found
-        return self._borrow(found, keys)
+        for index, waiting in enumerate(self.pending):
+            if waiting is found:
+                del self.pending[index]
+                return in_full(found)
+        return self._borrow(in_full(found), keys)
+
+    def place(self, tag: Tag, cache: Any) -> None:
+        """Note where in the model a cache is used, at its first update."""
+        tag.placed = True
+        tag.index, tag.part = self.place_of(cache)
+        tag.layer, tag.model = self.layer, self.step.model
+
+    def attend(self, keys: Any, q: int, mask: Any, sinks: bool) -> None:
+        """An attention call over keys that are not those of the layer's latest update."""
+        event = self.take(keys, q)
+        event.k_seen, event.mask, event.sinks = key_length(keys), mask, sinks
+        self.attended = True
+        self.step.calls.append(event)
 
     def keys_of(self, event: AttentionEvent) -> Any:
         """What the cache returned for this event."""
         return next((keys for _, keys, owner in reversed(self.returns) if owner is event), None)
 
-    def _returned(self, keys: Any) -> AttentionEvent | None:
+    def _returned(self, keys: Any) -> AttentionEvent | Update | None:
         return next((event for _, held, event in reversed(self.returns) if held is keys), None)
 
-    def _of_given_cache(self) -> AttentionEvent | None:
+    def _of_given_cache(self) -> AttentionEvent | Update | None:
         """The update of the cache that the running layer was given: it reads the keys of an earlier one."""
         given = {id(value) for value in chain(self.args, self.kwargs.values()) if value is not None}
         return next((event for cache, _, event in reversed(self.returns) if id(cache) in given), None)
@@ -183,6 +197,11 @@ class Local(threading.local):
         if self.fault is None:
             raise error
         self.fault(error)
+
+
+def in_full(event: AttentionEvent | Update) -> AttentionEvent:
+    """What the hot path keeps in short, as an event."""
+    return event_of_update(event) if type(event) is tuple else event  # type: ignore[return-value]
 
 
 def key_length(keys: Any) -> int:

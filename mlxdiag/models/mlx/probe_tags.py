@@ -28,6 +28,7 @@ KINDS = {
 }
 ATTRIBUTE = "_mlxdiag"
 _UIDS = itertools.count(1)
+_EMPTY: dict[str, Any] = {}
 
 Counters = tuple[Offset, int | None, int | None, int | None, int | None]
 """offset, cursor, live_start, live, buffer"""
@@ -39,6 +40,7 @@ class Tag:
     """
 
     __slots__ = (
+        "alike",
         "batched",
         "home",
         "index",
@@ -124,10 +126,14 @@ def uids_of(caches: Any, on_copy: OnCopy | None = None) -> list[int]:
         return []
     found = []
     for entry in caches:
-        members = entry.__dict__.get("caches") if hasattr(entry, "__dict__") else ()
+        held = getattr(entry, "__dict__", _EMPTY)
+        tag = held.get(ATTRIBUTE)
+        if tag is not None and tag.home == id(entry):
+            found.append(tag.uid)
+            continue
+        members = held.get("caches") if held is not _EMPTY else ()
         for cache in (entry,) if members is None else members:
-            tag = cache.__dict__.get(ATTRIBUTE)
-            found.append((tag if tag is not None and tag.home == id(cache) else tag_of(cache, on_copy)).uid)
+            found.append(tag_of(cache, on_copy).uid)
     return found
 
 
