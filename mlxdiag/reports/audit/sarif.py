@@ -13,6 +13,8 @@ from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import printable
 from mlxdiag.reports.sarif import SCHEMA
 
+MODELS = "mlx_lm/models"
+
 
 def render(shown: Shown) -> str:
     """The log, indented."""
@@ -67,7 +69,9 @@ def _result(fault: Fault, index: int, shown: Shown) -> dict[str, Any]:
 def _location(fault: Fault) -> dict[str, Any]:
     logical = [{"fullyQualifiedName": printable(fault.id), "kind": "module"}]
     file, _, line = fault.where.rpartition(":")
-    if not (file and line.isdigit()):
-        return {"logicalLocations": logical}
-    physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": int(line)}}
+    known = bool(file) and line.isdigit()
+    # Code scanning refuses a result without a file: where none is known it is the folder of the models.
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file if known else MODELS)}}
+    if known:
+        physical["region"] = {"startLine": int(line)}
     return {"physicalLocation": physical, "logicalLocations": logical}

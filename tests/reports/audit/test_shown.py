@@ -1,0 +1,74 @@
+"""The words that every format shares: sums that add up, and no "clean" for what was not judged."""
+
+import msgspec
+import pytest
+
+from mlxdiag.reports.audit import shown as words
+from tests.reports.audit.examples import ABORT, DIFFERENCE, WINDOW, blind, cell, clean, faulty, shown
+
+
+@pytest.mark.parametrize(
+    ("one", "sign"),
+    [
+        (cell("a", "b"), "."),
+        (cell("a", "b", excuse="x"), "e"),
+        (cell("a", "b", "fail", oracles=["geometry", "visibility", "parity"]), "gvp"),
+        (cell("a", "b", "fail", oracles=["parity"]), "p"),
+        (cell("a", "b", "fail"), "f"),
+        (cell("a", "b", "crash"), "X"),
+        (cell("a", "b", "unsupported"), "u"),
+        (cell("a", "b", "skipped"), "-"),
+        (None, ""),
+    ],
+)
+def test_every_result_has_its_own_sign_without_colour(one, sign):
+    assert words.symbol(one) == sign
+
+
+def test_families_reached_skipped_and_left_out_add_up_to_those_known():
+    text = words.coverage(faulty())
+    assert text == "126 families known: 3 reached, 1 skipped, 122 not asked for"
+    split = msgspec.structs.replace(faulty(), shard=(2, 5))
+    assert words.coverage(split).endswith("122 outside shard 2/5")
+    assert words.coverage(clean()) == "1 family known: 1 reached, 0 skipped"
+
+
+def test_cells_by_result_add_up_to_all():
+    assert words.tally(faulty()) == (
+        "16 cells: 7 pass, 2 fail, 1 crash, 1 unsupported, 5 skipped (1 excused)"
+    )
+
+
+def test_nothing_judged_is_not_clean():
+    assert "not the same as clean" in words.verdict(shown(blind()))
+    assert words.nothing_judged(blind())
+    assert not words.nothing_judged(clean())
+    assert words.verdict(shown(clean())) == "no fault found"
+    assert (
+        words.verdict(shown(clean(), hidden=2)) == "nothing to show: 2 faults hidden by --select or --ignore"
+    )
+
+
+def test_a_family_left_without_a_verdict_by_our_own_fault_is_not_called_skipped():
+    lost = cell("a", "b", "skipped", reason=f"{words.UNFINISHED}: x")
+    audit = msgspec.structs.replace(blind(), cells=[*blind().cells, lost])
+    assert list(words.skipped_families(audit)) == ["metal"]
+
+
+def test_a_fault_is_new_or_accepted_only_beside_a_baseline():
+    assert words.state(WINDOW, shown()) == ""
+    assert words.state(WINDOW, shown(difference=DIFFERENCE)) == "accepted"
+    assert words.state(ABORT, shown(difference=DIFFERENCE)) == "new"
+
+
+def test_the_next_command_runs_the_script_or_makes_one():
+    assert words.following(ABORT, shown(repros="out")) == "python out/md902-old-1a2b3c.py"
+    assert words.following(WINDOW, shown()) == (
+        "mlxdiag audit-models gemma2 --scenario chunks-below-window --repros repros"
+    )
+
+
+def test_many_names_are_counted_and_none_is_lost():
+    names = [f"f{number}" for number in range(30)]
+    assert words.few(names).endswith("f11 and 18 more")
+    assert words.few(names[:13]) == ", ".join(names[:13])
