@@ -53,9 +53,7 @@ FIELDS: dict[type[Any], dict[str, str]] = {
         "note": NOTE,
     },
     types.Scheduler: {
-        **dict.fromkeys(
-            ("chunk", "pad_to", "max_kv", "keep", "speculative", "kv_bits", "cacheless", "store"), NUMBER
-        ),
+        **dict.fromkeys(("chunk", "pad_to", "max_kv", "keep", "speculative", "kv_bits", "cacheless"), NUMBER),
         "misfit": NAME,
         "store": NAME,
     },

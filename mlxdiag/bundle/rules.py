@@ -212,6 +212,7 @@ OTHER: dict[str, str] = {
     "line": "a line that no known log format explains",
     "long-line": "a line too long for a log",
     "middle": "lines in the middle of a long log",
+    "refused-line": "a cleaned line of a log that the detector would not let pass",
     "source-line": "a line of source code that is not a library's",
     "json": "a JSON value that is not on the list",
     "encoded": "an encoded or random text: a key, an attachment or the like",

@@ -170,6 +170,10 @@ class Redactor:
                 kept[name] = clean
         return kept
 
+    def known(self, value: Any) -> bool:
+        """Whether a text of somebody's config may stay."""
+        return isinstance(value, str) and self._name(value) is not None
+
     def _value(self, value: Any, depth: int) -> Any:
         """UNSET for what is left out."""
         if value is None or isinstance(value, bool | int | float):

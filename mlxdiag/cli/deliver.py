@@ -50,6 +50,11 @@ def write_result(text: str, target: Path | None) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
+    """A text, as `write_bytes` writes."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
     """Write beside the target and rename, so that nobody sees half a file.
 
     Raises:
@@ -57,7 +62,6 @@ def write_file(path: Path, text: str) -> None:
     """
     import tempfile  # needed for files only, and slow to import
 
-    data = text.encode("utf-8", "backslashreplace")
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(data)  # a pipe or a device: nothing to overwrite

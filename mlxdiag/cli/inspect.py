@@ -10,12 +10,12 @@ import typer
 from mlxdiag.cli import options
 from mlxdiag.cli.deliver import deliver
 from mlxdiag.cli.settings import Settings, settle
+from mlxdiag.cli.sources import open_source
 from mlxdiag.cli.streams import complain
 from mlxdiag.errors import UnreadableError, UsageError
 from mlxdiag.inspect.findings import Report
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.inspect.rules import RULES
-from mlxdiag.traces.reader import open_stream
 
 STDIN = "/dev/stdin"
 
@@ -71,7 +71,7 @@ def judge(trace: str, settings: Settings) -> tuple[Report | None, UnreadableErro
     broken = None
     truncated = False
     try:
-        with open_stream(STDIN if trace == "-" else trace) as stream:
+        with open_source(STDIN if trace == "-" else trace) as stream:
             inspector = Inspector(stream.header, settings.select, settings.ignore, source=name)
             for entry in stream:
                 inspector.feed(entry)

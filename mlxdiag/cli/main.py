@@ -29,6 +29,8 @@ VERBS = {
     "merge": "Join the shards of an audit.",
     "shrink": "The smallest trace with the same fault: the same rule, for the same causes.",
     "diff": "The first step and field where two traces part.",
+    "bundle": "The bug report: the evidence as one zip, without anything private.",
+    "verify": "Whether a bundle is whole, and holds nothing private.",
     "rule": "What a rule means, with traces that fire it and neighbours that do not.",
     "schema": "The JSON Schema of the trace file.",
     "doctor": "What is installed, which devices really compute, and what to install.",

@@ -141,11 +141,11 @@ def read_what_is_whole(path: str) -> tuple[Trace, UnreadableError | None]:
     Raises:
         UnreadableError: nothing could be read.
     """
-    from mlxdiag.traces.reader import open_stream
+    from mlxdiag.cli.sources import open_source
     from mlxdiag.traces.types import Trace
 
     entries: list[Any] = []
-    with open_stream(path) as stream:
+    with open_source(path) as stream:
         broken = None
         try:
             entries.extend(iter(stream))

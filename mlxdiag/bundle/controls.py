@@ -1,0 +1,32 @@
+"""What was tried around the fault, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = "mlxdiag.controls/1"
+
+PASSES, FAILS, OTHER, NOT_TRIED = "passes", "fails", "fails differently", "not tried"
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """One variation of the schedule."""
+
+    name: str
+    """Stable, for scripts: `single-pass`, `chunk-64`, `float32`."""
+    what: str
+    """In words."""
+    result: str
+    """passes, fails (the same fault), fails differently, or not tried."""
+    codes: tuple[str, ...] = ()
+    """Rules that fired, from warning up."""
+    reason: str = ""
+    """Of a control that was not tried, or what the numbers say."""
+    numbers: dict[str, Any] = {}
+
+
+def document(controls: tuple[Control, ...]) -> dict[str, Any]:
+    """`controls.json`."""
+    return {"schema": SCHEMA, "controls": msgspec.to_builtins(controls)}
