@@ -12,22 +12,31 @@ from mlxdiag.models.adapter import Instance
 
 ROLLBACK = frozenset({"MD209"})
 TRIM = frozenset({"MD204", "MD205"})
+MISSING = frozenset({"MD207", "MD305"})
+WINDOW = frozenset({"MD108", "MD212"})
 KEYS = frozenset({"MD201", "MD207", "MD208", "MD210", "MD211"})
 POSITION = frozenset({"MD203"})
 
 
 def line(
-    instance: Instance, codes: Iterable[str], step: int | None, layers: list[int] | None, sites: Sites
+    instance: Instance,
+    codes: Iterable[str],
+    step: int | None,
+    layers: list[int] | None,
+    sites: Sites,
+    *,
+    trimmed: bool = False,
 ) -> str:
     """`mlx_lm/models/x.py:n`, or "" where nothing points anywhere.
 
     Masks are blamed for what a query sees, the cache's own method for keys and trims, the place where a state
-    is stored for recurrent models of which only the logits are wrong.
+    is stored for recurrent models of which only the logits are wrong. `trimmed`: tokens were given back
+    before the step, which is to blame for keys that are missing afterwards.
     """
     fired = set(codes)
     if fired & ROLLBACK:
         return _rewinding()
-    if fired & TRIM:
+    if fired & TRIM or (trimmed and fired & MISSING and not fired & WINDOW):
         return _method(instance, layers, "trim")
     if fired & KEYS:
         return _method(instance, layers, "update_and_fetch")

@@ -21,7 +21,7 @@ from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay import plan as planning
 from mlxdiag.replay import prompts
-from mlxdiag.replay.ops import Plan
+from mlxdiag.replay.ops import Adopt, Cut, Plan
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.traces.types import Trace
 
@@ -102,7 +102,13 @@ def _where(instance: Instance, setting: Setting, cell: Cell) -> str:
     sites = Sites(trial)
     with sites.noting():
         trial.run()
-    return blame.line(instance, cell.codes, cell.evidence.get("step"), cell.evidence.get("layers"), sites)
+    step, layers = cell.evidence.get("step"), cell.evidence.get("layers")
+    trimmed = any(
+        isinstance(op, Cut) or (isinstance(op, Adopt) and op.trimmed)
+        for op in setting.plan.ops
+        if (op.step or 0) < (step or 0)
+    )
+    return blame.line(instance, cell.codes, step, layers, sites, trimmed=trimmed)
 
 
 def audit_family(

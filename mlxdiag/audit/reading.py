@@ -36,6 +36,17 @@ TOO_SMALL = "needs to be divisible by the quantization group size"
 """Said of keys of 16 numbers, which is the tiny instance's doing."""
 
 
+WRAPPERS = (
+    "probe_calls.py",
+    "probe_operations.py",
+    "probe_shield.py",
+    "batching.py",
+    "instance.py",
+    "store.py",
+)
+"""Modules that do nothing but call the library: what is raised there is the library's."""
+
+
 class Run(msgspec.Struct, frozen=True):
     trial: Trial
     trace: Trace
@@ -119,10 +130,13 @@ def _ours(error: Exception) -> bool:
     """Whether it was this program that failed, not the library under its hands."""
     if isinstance(error, UnjudgedError | RefusedError):
         return False
-    frames = traceback.extract_tb(error.__traceback__)
-    inner = Path(frames[-1].filename) if frames else Path()
-    called = ("probe_calls.py", "probe_operations.py", "probe_shield.py", "batching.py", "instance.py")
-    return "mlxdiag" in inner.parts and inner.name not in called
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if "mlx_lm" in path.parts:
+            return False
+        if "mlxdiag" in path.parts:
+            return path.name not in WRAPPERS and not path.name.startswith("plant")
+    return True
 
 
 def crash_site(error: Exception) -> str:
@@ -145,7 +159,8 @@ def sentence(finding: Finding, run: Run) -> str:
     entry = _entry(run.trace, finding.step)
     phase = f" ({entry.kind})" if entry is not None else ""
     layers = f"{finding.family} layers: " if finding.family else ""
-    return f"step {finding.step}{phase}: {layers}{finding.message}"
+    because = f" ({finding.cause[0]})" if finding.cause else ""
+    return f"step {finding.step}{phase}: {layers}{finding.message}{because}"
 
 
 def _entry(trace: Trace, step: int | None) -> Entry | None:
@@ -175,16 +190,12 @@ def evidence(faults: list[Finding], run: Run) -> dict[str, Any]:
 
 
 def layers(finding: Finding, trace: Trace) -> list[int] | None:
-    """Layers of the call that the finding is about."""
+    """Layers of the step that attend wrongly, else those of the call that the finding is about."""
     entry = _entry(trace, finding.step)
+    calls = entry.attention or [] if entry is not None else []
     names = set((finding.family or "").split(", "))
-    found = {
-        layer
-        for call in (entry.attention or [] if entry is not None else [])
-        if call.family in names and (not finding.code.startswith("MD3") or _wrong(call))
-        for layer in call.layers or []
-    }
-    return sorted(found) or None
+    found = [call for call in calls if _wrong(call)] or [call for call in calls if call.family in names]
+    return sorted({layer for call in found for layer in call.layers or []}) or None
 
 
 def _wrong(call: Attention) -> bool:

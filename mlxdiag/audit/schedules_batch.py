@@ -27,9 +27,18 @@ def right_padding_as_heads(script: Script, sizes: Sizes) -> None:
 
 
 def right_padding_chunked(script: Script, sizes: Sizes) -> None:
-    """A prompt step size below the prompts, whose last piece is one token: rows end in different pieces."""
+    """A prompt step size below the prompts: rows end in different pieces, one before the last is fed."""
+    _pieces(script, sizes, last=3)
+
+
+def right_padding_last_token(script: Script, sizes: Sizes) -> None:
+    """The same, where a single token is left for the last piece."""
+    _pieces(script, sizes, last=1)
+
+
+def _pieces(script: Script, sizes: Sizes, last: int) -> None:
     step = sizes.window // 2
-    lengths = {"a": 2 * step + 1, "b": step + 2, "c": step - 1}
+    lengths = {"a": 2 * step + last, "b": step + 2, "c": step - 1}
     script.event("merge", *lengths)
     begun = dict.fromkeys(lengths, 0)
     while any(begun[seq] < lengths["a"] for seq in lengths):
@@ -95,6 +104,7 @@ BATCH: Mapping[str, Schedule] = {
     "right-padding": right_padding,
     "right-padding-as-heads": right_padding_as_heads,
     "right-padding-chunked": right_padding_chunked,
+    "right-padding-last-token": right_padding_last_token,
     "ragged-batch": ragged,
     "ragged-prompts": ragged_prompts,
 }

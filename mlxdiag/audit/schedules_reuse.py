@@ -47,14 +47,16 @@ def trim_then_chunk(script: Script, sizes: Sizes) -> None:
 
 
 def trim_after_wrap_decode(script: Script, sizes: Sizes) -> None:
-    script.feed(sizes.window + 3)
-    script.decode()
-    script.cut(3)
+    """Back into the block before: a cache that dropped its beginning for good has not all of it any more."""
+    script.feed(2 * sizes.window)
+    script.decode(2)
+    script.cut(4)
     script.decode(2)
 
 
 def trim_after_wrap_chunk(script: Script, sizes: Sizes) -> None:
-    script.feed(2 * sizes.window + 4)
+    script.feed(2 * sizes.window + 2)
+    script.decode()
     script.cut(5)
     script.feed(sizes.window // 2)
     script.decode()
@@ -108,9 +110,10 @@ def trie_longer(script: Script, sizes: Sizes) -> None:
 
 
 def trie_longer_after_wrap(script: Script, sizes: Sizes) -> None:
-    script.feed(2 * sizes.window + 2)
+    script.feed(2 * sizes.window)
+    script.decode(2)
     script.event("save")
-    script.adopt("b", matched=sizes.window + 2, entry=2 * sizes.window + 2)
+    script.adopt("b", matched=sizes.window + 4, entry=2 * sizes.window + 2)
     script.feed(sizes.window // 2, "b")
     script.decode(1, "b")
 
