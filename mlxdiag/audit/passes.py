@@ -44,10 +44,11 @@ class Passes:
         caches = self.instance.new_cache()
         self._forward(ids[:begin], caches)
         try:
-            return self._forward(ids[begin:], converted(caches, bits))
+            held = converted(caches, bits)
         except (NotImplementedError, ValueError):
             # The keys' size does not divide into groups: the schedule itself will say so.
             return None
+        return self._forward(ids[begin:], held)
 
     def _forward(self, ids: Ids, caches: list[Any]) -> Floats:
         import mlx.core as mx

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,18 @@ from mlxdiag.audit.passes import Passes
 from mlxdiag.audit.plant import NOTHING, Observed, Plant
 from mlxdiag.audit.plant_outputs import Effect
 from mlxdiag.models.adapter import Instance
+
+
+class _InPlace:
+    """What `judge` is told: there is a fault, and it need not be put in."""
+
+    name = "in place"
+
+    def apply(self, _instance: Instance, _scenario: Scenario) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+_IN_PLACE = _InPlace()
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +48,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def observable(self) -> bool:
         """It changed what the model puts out. Decided without any oracle."""
-        return self.moved > 0
+        return self.moved > 0 and not self.declined
+
+    @property
+    def declined(self) -> bool:
+        """The library refused to go on, and nothing wrong was answered: the cell says "unsupported"."""
+        return self.cell.result == "unsupported"
 
     @property
     def killed(self) -> bool:
@@ -87,7 +105,9 @@ def _run(
     observed = Observed(plant)
     with observed.apply(instance, scenario):
         try:
-            cell = judge(instance, scenario, noise=noise, seed=seed, passes=Passes(instance))
+            cell = judge(
+                instance, scenario, noise=noise, seed=seed, passes=Passes(instance), plant=_IN_PLACE
+            )
         except Exception as error:
             if _own(error):
                 raise

@@ -132,6 +132,8 @@ HABITS: dict[str, Habit] = {
     ),
     "muse_glimmer": Habit(pattern="LLLG", window=2048, depth=52),
     "spark2_5": Habit(pattern="LLLG"),
+    "deepseek_v32": Habit(softmax="opaque"),
+    "glm_moe_dsa": Habit(softmax="opaque"),
     "deepseek_v41": Habit(depth=40, sinks=True, softmax="opaque"),
     "iquestloopcoder": Habit(softmax="opaque"),
     "mamba": _RECURRENT,
@@ -181,6 +183,8 @@ DRAWS: dict[str, Draw] = {
     "gemma4_text": _UNSCALED,
     # At the library's start of 0 the recurrence forgets within two tokens; at -4 it remembers some fifteen.
     "recurrent_gemma": Draw(query=0.8, scaled_embedding=True, vectors={"recurrent_param": -4.0}),
+    # At the library's step of 1 the state forgets within eleven tokens: a wrong one hides behind a prefix.
+    "mamba2": Draw(vectors={"dt_bias": -2.0}),
     # Queries and keys are also scaled by the square root of width over rank.
     "longcat_flash": Draw(query=0.8),
     "longcat_flash_ngram": Draw(query=0.8),
