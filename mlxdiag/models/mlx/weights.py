@@ -7,7 +7,7 @@ from typing import Any
 
 from mlxdiag.models.mlx.families import Draw
 
-_QUERY_NORMS = ("q_norm", "query_norm", "q_layernorm", "query_layernorm")
+QUERY_NORMS = ("q_norm", "query_norm", "q_layernorm", "query_layernorm")
 _QUERIES = ("q_proj", "wq", "q_b_proj")
 _PACKED = ("W_pack", "qkv_proj", "query_key_value", "c_attn", "Wqkv", "wqkv")
 """Queries, keys and values in one matrix: a factor falls on the scores twice."""
@@ -27,7 +27,7 @@ def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
         f"{path}.weight" for path, module in model.named_modules() if isinstance(module, nn.Embedding)
     }
     parameters = dict(tree_flatten(model.parameters()))
-    normed = any(_owner(name) in _QUERY_NORMS for name in parameters)
+    normed = any(_owner(name) in QUERY_NORMS for name in parameters)
     values = []
     for name, value in parameters.items():
         key = mx.random.key(_seed(seed, name))
@@ -40,7 +40,7 @@ def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
         else:
             drawn = _value(value, noise, draw.vectors.get(name.split(".")[-1]))
         if name.endswith(".weight"):
-            drawn = drawn * _sharpness(_owner(name), normed, draw.query)
+            drawn = drawn * sharpness(_owner(name), normed, draw.query)
         values.append((name, drawn.astype(dtype)))
     model.update(tree_unflatten(values))
 
@@ -55,10 +55,10 @@ def _packed(value: Any, key: Any) -> Any:
     return words.view(mx.uint32).astype(value.dtype)
 
 
-def _sharpness(owner: str, normed: bool, query: float) -> float:
+def sharpness(owner: str, normed: bool, query: float) -> float:
     """What a weight is multiplied by so that scores grow by `query`."""
     if normed:
-        return query if owner in _QUERY_NORMS else 1.0
+        return query if owner in QUERY_NORMS else 1.0
     if owner in _QUERIES:
         return query
     return query**0.5 if owner in _PACKED else 1.0

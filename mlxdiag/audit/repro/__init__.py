@@ -1,0 +1,168 @@
+"""Standalone scripts that show a fault with nothing but mlx-lm: for the maintainer who has to believe it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from mlxdiag.audit import judge, reading
+from mlxdiag.audit import noise as noises
+from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.audit.passes import Passes, Reference
+from mlxdiag.audit.repro.compose import Subject, compose, forwards
+from mlxdiag.audit.trial import Trial
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.models.adapter import Instance, Skipped
+from mlxdiag.replay import experiment, prompts
+from mlxdiag.replay import plan as planning
+from mlxdiag.replay.plan import model_of
+from mlxdiag.traces.reader import parse
+from mlxdiag.traces.types import Trace
+
+__all__ = ["Confirmed", "Subject", "compose", "confirm", "of_cell", "of_fault", "of_trace", "write"]
+
+
+def of_fault(fault: Fault, *, seed: int = 0, control: Trace | None = None) -> str:
+    """The script of a fault's smallest schedule; of the nearest right one, where `control` gives it.
+
+    Raises:
+        UnjudgedError: the fault has no schedule, or its family cannot be built here.
+    """
+    trace = control if control is not None else _parsed(fault.smallest, fault.id)
+    return _of(
+        trace, fault.families[0], fault.codes, fault.cause, fault.where, seed, passes=control is not None
+    )
+
+
+def of_cell(cell: Cell, *, seed: int = 0) -> str:
+    """The script of one cell's own schedule. Raises UnjudgedError as `of_fault` does."""
+    trace = _parsed(cell.trace, f"{cell.family}, {cell.scenario}")
+    return _of(trace, cell.family, cell.codes, cell.reason, cell.where, seed)
+
+
+def of_trace(
+    trace: Trace,
+    *,
+    source: str,
+    codes: tuple[str, ...],
+    cause: str = "",
+    policy: str | None = None,
+    seed: int = 0,
+    passes: bool = False,
+) -> str:
+    """The script of a recorded trace on a tiny instance of its model, masks of its scheduler handed in.
+
+    `codes`: what a replay of it finds; they decide what the script looks at.
+
+    Raises:
+        UnjudgedError, UnreadableError: as a replay does.
+    """
+    prepared = experiment.prepare(trace, source=source)
+    instance = experiment.instance_for(prepared, seed=seed)
+    plan = prepared.plan
+    return compose(
+        Subject(
+            plan=plan,
+            prompts=prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed),
+            instance=instance,
+            title=f"{plan.architecture}: {forwards(plan)}",
+            cause=cause,
+            codes=codes,
+            policy=policy or plan.misfit,
+            seed=seed,
+            passes=passes,
+        )
+    )
+
+
+def write(fault: Fault, directory: Path) -> Path | None:
+    """Write a fault's script into the directory; None for a fault without a schedule."""
+    if not fault.smallest:
+        return None
+    path = Path(directory) / f"{fault.id}.py"
+    path.write_text(of_fault(fault), encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+class Confirmed(NamedTuple):
+    """What running a script gave."""
+
+    code: int
+    """0 right, 1 the fault is there, 2 it could not run; 124: it did not end in time."""
+    output: str
+
+
+def confirm(path: Path, *, timeout: float = 120.0, library: Path | None = None) -> Confirmed:
+    """Run a script apart from this program: isolated, so that only installed packages can be imported.
+
+    `library`: a folder that holds another copy of mlx_lm, to be imported in place of the installed one.
+    """
+    command = [sys.executable, "-I", str(path)]
+    if library is not None:
+        start = f"import sys, runpy; sys.path.insert(0, {str(library)!r}); runpy.run_path({str(path)!r}, "
+        command = [sys.executable, "-I", "-c", f"{start}run_name='__main__')"]
+    kept = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TMPDIR", "MLX_DISABLE_COMPILE")
+    environment = {name: os.environ[name] for name in kept if name in os.environ}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return Confirmed(124, f"it did not end within {timeout:.0f} s")
+    return Confirmed(done.returncode, done.stdout + done.stderr)
+
+
+def _parsed(text: str, name: str) -> Trace:
+    if not text:
+        raise UnjudgedError(f"{name}: there is no schedule to write a script of")
+    return parse(text)
+
+
+def _of(
+    trace: Trace, family: str, codes: list[str], cause: str, where: str, seed: int, *, passes: bool = False
+) -> str:
+    instance = _instance(trace, family, seed)
+    plan = planning.lay(trace, judge.trace_families(trace, instance), source=family)
+    made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
+    tolerance = noises.tolerance(noises.floor(instance, seed))
+    seen = codes
+    if not passes:
+        reference = Reference(Passes(instance), plan, made)
+        trial = Trial(instance, plan, made, reference, tolerance)
+        replayed = trial.run()
+        cell = Cell(library="mlx-lm", family=family, scenario="", result="skipped")
+        reading.write(cell, trace, reading.Run(trial, replayed, inspect_trace(replayed)))
+        seen = cell.codes or codes
+    return compose(
+        Subject(
+            plan=plan,
+            prompts=made,
+            instance=instance,
+            title=f"mlx_lm.models.{family}: {forwards(plan)}",
+            cause=cause,
+            where=where,
+            codes=tuple(seen),
+            seed=seed,
+            tolerance=tolerance,
+            passes=passes,
+        )
+    )
+
+
+def _instance(trace: Trace, family: str, seed: int) -> Instance:
+    """The zoo's instance of the family, or one with the config that the trace names."""
+    from mlxdiag.models.mlx import tiny, zoo
+
+    name = model_of(trace).name or family
+    built = zoo.tiny(name, seed)
+    config = dict(model_of(trace).config or {})
+    if not isinstance(built, Skipped) and config and config != built.config:
+        built = tiny.instance(config, seed=seed, name=name)
+    if isinstance(built, Skipped):
+        raise UnjudgedError(f"{name}: {built}")
+    return built

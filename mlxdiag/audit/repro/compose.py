@@ -1,0 +1,226 @@
+"""A repro script from a plan, a model and what is known of the fault."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from pprint import pformat
+
+import msgspec
+
+from mlxdiag.audit.repro import caller, parts
+from mlxdiag.audit.repro.emit import Emitter, helpers
+from mlxdiag.models.adapter import Instance
+from mlxdiag.replay.ops import Event, Evict, Forward, Plan
+from mlxdiag.replay.prompts import Prompt
+
+WIDTH = 110
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a script is made of."""
+
+    plan: Plan
+    prompts: dict[str, Prompt]
+    instance: Instance
+    title: str
+    """One line: the family and the schedule."""
+    cause: str = ""
+    where: str = ""
+    codes: tuple[str, ...] = ()
+    """What was found under this very schedule; decides what the script looks at."""
+    policy: str = "strict"
+    seed: int = 0
+    tolerance: float = 1e-3
+    """Of the standard deviation of the logits."""
+    passes: bool = False
+    """A control: the nearest schedule that is right."""
+
+
+def compose(subject: Subject) -> str:
+    """The text of the script.
+
+    Raises:
+        UnjudgedError: a step that no script can do.
+    """
+    text = "\n\n".join(part.rstrip("\n") for part in _parts(subject))
+    return text.rstrip() + "\n"
+
+
+def _parts(subject: Subject) -> Iterator[str]:
+    plan, instance = subject.plan, subject.instance
+    source, fresh = caller.own_caches(plan, instance)
+    emitter = Emitter(plan, subject.prompts, instance, fresh)
+    lines = emitter.emit()
+    masks = list(caller.masks(plan))
+    consumer = list(caller.consumer(subject.policy, plan, instance))
+    looks = checks(subject)
+    sight = "by_sight" in looks
+    yield "#!/usr/bin/env python3\n" + _docstring(subject, looks)
+    future = "from __future__ import annotations\n\n" if source else ""
+    opening = parts.OPENING.format(module=_module(instance))
+    if masks:
+        opening = opening.replace(
+            "    from mlx_lm.models import cache as caches\n",
+            f"    from mlx_lm.models import {instance.module.__name__.rpartition('.')[2]} as text_family\n"
+            "    from mlx_lm.models import cache as caches\n",
+        )
+    yield future + opening
+    yield from _settings(subject, sight)
+    yield parts.BUILD
+    yield from source
+    yield _run(bool(masks))
+    yield parts.SPY if sight else parts.NO_SPY
+    yield from masks
+    yield from consumer
+    yield from helpers(list(emitter.used))
+    yield "def schedule(run):\n" + "\n".join(f"    {line}" for line in lines)
+    if "against_the_single_pass" in looks:
+        yield parts.SINGLE_PASS.format(single="make_prompt_cache(model)")
+    if sight or consumer:
+        yield parts.ATTENTION_OF
+    if sight:
+        yield parts.SIGHT
+    yield _main(looks, bool(consumer), subject)
+
+
+def checks(subject: Subject) -> list[str]:
+    """What a script looks at: logits where the single pass is right and comparable, else sight."""
+    plan, codes = subject.plan, subject.codes
+    quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
+    fewer = any(isinstance(op, Evict) for op in plan.ops) or any(c.cap for c in plan.caches.values())
+    comparable = not quantised and not fewer
+    parity = comparable and (any(code.startswith("MD4") for code in codes) or "MD901" in codes)
+    if parity:
+        return ["against_the_single_pass"]
+    if "MD901" in codes:
+        return []
+    return ["by_sight"]
+
+
+def _docstring(subject: Subject, looks: list[str]) -> str:
+    plan = subject.plan
+    lines = [subject.title, ""]
+    if subject.passes:
+        lines += ["The nearest schedule that is right: a control for the script beside it.", ""]
+    elif subject.cause:
+        lines += [*textwrap.wrap(subject.cause, WIDTH - 6), ""]
+    if subject.where and not subject.passes:
+        lines += [f"Where: {subject.where}", ""]
+    for planted in plan.planted:
+        lines += textwrap.wrap(f"As recorded, and done by this script itself: {planted}.", WIDTH - 6)
+    if plan.planted:
+        lines.append("")
+    shown = {
+        "against_the_single_pass": "logits against one forward of the same tokens",
+        "by_sight": "which positions each query of a layer really sees",
+    }
+    looked = "; ".join(["no exception", *(shown[look] for look in looks)])
+    lines += [
+        f"Looked at: {looked}.",
+        "Needs mlx-lm and nothing else: no checkpoint, no network, tiny random weights.",
+        "Exit code: 0 right, 1 the fault is there, 2 it could not run.",
+    ]
+    body = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
+    return f'"""{body}\n"""'
+
+
+def _module(instance: Instance) -> str:
+    return type(instance.model).__module__.rpartition(".")[2]
+
+
+def _settings(subject: Subject, sight: bool) -> Iterator[str]:
+    from mlxdiag.models.mlx.families import DRAWS, Draw
+
+    instance = subject.instance
+    draw = DRAWS.get(instance.geometry.architecture, Draw())
+    lines = [
+        f"TITLE = {subject.title!r}",
+        'EXPECTED = "no exception"',
+        f"SEED = {subject.seed}",
+        f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
+        f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
+        f"MEANS = {dict(draw.vectors)!r}",
+    ]
+    if "against_the_single_pass" in checks(subject):
+        lines.append(
+            f"TOLERANCE = {subject.tolerance:.3g}  # of the spread of the logits: far above rounding"
+        )
+    if sight:
+        lines.append(f"LAYERS = {_layers(subject)!r}  # index, kind, window, pinned keys")
+    lines.append(f"CONFIG = {pformat(instance.config, width=WIDTH - 10, compact=True)}")
+    yield "\n".join(lines)
+
+
+def _sharper(instance: Instance, query: float) -> dict[str, float]:
+    from mlx.utils import tree_flatten
+
+    from mlxdiag.models.mlx import weights
+
+    owners = [name.split(".")[-2] for name, _ in tree_flatten(instance.model.parameters()) if "." in name]
+    normed = any(owner in weights.QUERY_NORMS for owner in owners)
+    found = {owner: weights.sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
+    return {owner: factor for owner, factor in found.items() if factor != 1.0}
+
+
+def _layers(subject: Subject) -> list[tuple[int, str, int | None, int]]:
+    """The first layer of each kind that owns its keys and whose attention can be told apart."""
+    plan = subject.plan
+    found: dict[str, tuple[int, str, int | None, int]] = {}
+    for layer in subject.instance.geometry.layers:
+        if layer.shares is not None or layer.attention == "recurrent":
+            continue
+        choice = plan.caches.get(layer.family)
+        if choice is not None and choice.cap:
+            found.setdefault(layer.family, (layer.index, "capped", choice.cap - choice.sinks, choice.sinks))
+        else:
+            found.setdefault(layer.family, (layer.index, layer.family, layer.window, 0))
+    return list(found.values())
+
+
+def _run(masks: bool) -> str:
+    text = parts.RUN
+    if masks:
+        text = text.replace("def feed(self, cache, rows):", "def feed(self, cache, rows, masks=()):")
+        text = text.replace(
+            "        Spy.forward = self.forwards\n",
+            "        Spy.forward = self.forwards\n        Handed.cache, Handed.masks = cache, masks\n",
+        )
+        text = text.replace(
+            "        for r, (seq, row) in enumerate(rows.items()):\n",
+            "        Handed.cache, Handed.masks = None, ()\n"
+            "        for r, (seq, row) in enumerate(rows.items()):\n",
+            1,
+        )
+    return text
+
+
+def _main(looks: list[str], consumer: bool, subject: Subject) -> str:
+    lines = [parts.MAIN_OPENING]
+    if looks:
+        lines.append(f"    wrong = {' or '.join(f'{look}(run)' for look in looks)}\n")
+        right = "the schedule is right" if subject.passes else "the fault is not there"
+        lines.append(f'    print("FAULT" if wrong else "OK: {right}")\n')
+        lines.append("    return 1 if wrong else 0\n")
+    else:
+        lines.append('    print("OK: it runs")\n    return 0\n')
+    lines.append("\n\ntry:\n    model = build()\n")
+    if consumer:
+        lines.append("    note_layers(model)\n")
+    lines.append('except Exception as error:\n    print(f"could not run: {error}")\n    sys.exit(2)\n')
+    lines.append('\nif __name__ == "__main__":\n    sys.exit(main())\n')
+    return "".join(lines)
+
+
+def forwards(plan: Plan) -> str:
+    """The schedule in one line: `prefill 9, decode 1`."""
+    said = []
+    for op in plan.ops:
+        if isinstance(op, Forward):
+            rows = "+".join(str(feed.tokens) for feed in op.feeds)
+            said.append(f"{op.phase} {rows}")
+        else:
+            phase = getattr(op, "phase", type(op).__name__.lower())
+            tokens = getattr(op, "tokens", None)
+            said.append(f"{phase} {tokens}" if tokens else phase)
+    return ", ".join(said)

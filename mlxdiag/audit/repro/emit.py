@@ -1,0 +1,418 @@
+"""A plan as the lines of a script: the library's public calls, in the order of the schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.adapter import Instance
+from mlxdiag.replay import tape
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
+from mlxdiag.replay.oracle import replay_tape
+from mlxdiag.replay.padding import announced
+from mlxdiag.replay.prompts import Prompt
+
+HELPERS = {
+    "merge": '''\
+def merge(*rows):
+    """One batch cache per layer."""
+    return [type(layer[0]).merge(list(layer)) for layer in zip(*rows)]
+''',
+    "extract": '''\
+def extract(batch, row):
+    """The caches of one row, as a single sequence."""
+    return [cache.extract(row) for cache in batch]
+''',
+    "keep_rows": '''\
+def keep_rows(batch, rows):
+    """Go on with these rows only."""
+    for cache in batch:
+        cache.filter(rows)
+''',
+    "extend": '''\
+def extend(batch, other):
+    """Append the rows of another batch."""
+    for cache, more in zip(batch, other):
+        cache.extend(more)
+''',
+    "pad_left": '''\
+def pad_left(batch, padding):
+    """Announce padding in front of the rows of an empty batch."""
+    for cache in [c for held in batch for c in getattr(held, "caches", (held,))]:
+        if hasattr(cache, "update_and_fetch"):
+            cache.prepare(left_padding=padding)
+        else:
+            cache.left_padding = mx.array(padding)
+''',
+    "announce": '''\
+def announce(batch, lengths, right_padding):
+    """What the next forwards feed: real tokens and then padding, row by row."""
+    for cache in batch:
+        cache.prepare(lengths=lengths, right_padding=right_padding)
+''',
+    "finalize": '''\
+def finalize(batch):
+    """Roll the right padding to the front of the rows."""
+    for cache in batch:
+        if hasattr(cache, "finalize"):
+            cache.finalize()
+''',
+    "through_a_file": '''\
+def through_a_file(cache):
+    """Save and load, as mlx_lm.cache_prompt and mlx_lm.generate do."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        caches.save_prompt_cache(f"{folder}/prompt.safetensors", cache)
+        loaded = caches.load_prompt_cache(f"{folder}/prompt.safetensors")
+        mx.eval([c.state for c in loaded])
+        return loaded
+''',
+    "quantize": '''\
+def quantize(cache, bits):
+    """As maybe_quantize_kv_cache does."""
+    for i, c in enumerate(cache):
+        if hasattr(c, "to_quantized"):
+            cache[i] = c.to_quantized(group_size=32, bits=bits)
+''',
+    "trim_some": '''\
+def trim_some(cache, tokens):
+    """Not every layer gives tokens back, as recorded: `tokens` by place in the list of caches."""
+    for c, n in zip(cache, tokens):
+        if n and c.is_trimmable():
+            c.trim(n)
+''',
+    "evict": '''\
+def evict(cache, cap, sinks):
+    """Drop the oldest keys of the dense layers down to `cap`, as the recorded server did."""
+    for c in cache:
+        if hasattr(c, "trim_front_keep_sink") and c.live > cap:
+            c.trim_front_keep_sink(c.live - cap, min(sinks, cap - 1))
+''',
+}
+"""Short functions around the library's methods, by name; a script holds those that it calls."""
+
+
+class _Group(msgspec.Struct):
+    """A variable of the script: caches of one sequence, or of a batch."""
+
+    seqs: tuple[str, ...]
+    name: str
+    batched: bool = False
+    fed: bool = False
+
+
+class Emitter:
+    """Writes the lines, keeping which variable holds which sequences, as `replay.stage` does with caches."""
+
+    def __init__(self, plan: Plan, prompts: Mapping[str, Prompt], instance: Instance, fresh: str) -> None:
+        self.plan = plan
+        self.prompts = prompts
+        self.instance = instance
+        self.fresh = fresh
+        self.lines: list[str] = []
+        self.used: dict[str, None] = {}
+        """Helpers that are called, in order."""
+        self._groups: list[_Group] = []
+        self._copies: dict[str, str] = {}
+        self._tapes: dict[str, tape.Tape] = {}
+        self._batches = 0
+
+    def emit(self) -> list[str]:
+        """The body of `schedule(run)`."""
+        told = announced(self.plan.ops)
+        if self.plan.scheduler.store == "trie":
+            self.lines.append("store = caches.LRUPromptCache()")
+        for place, op in enumerate(self.plan.ops):
+            self._op(op, place, told)
+            replay_tape(op, self._tapes)
+        return self.lines
+
+    def _op(self, op: Op, place: int, told: Mapping[int, object]) -> None:
+        if isinstance(op, Forward):
+            self._forward(op, told.get(place))
+        elif isinstance(op, Cut):
+            self._cut(op)
+        elif isinstance(op, Evict):
+            for group in self._groups_of(op.seqs):
+                self._call("evict", f"({group.name}, {op.cap}, {op.sinks})")
+        elif isinstance(op, Adopt):
+            self._adopt(op, place)
+        elif isinstance(op, Regroup):
+            if op.phase == "filter" and self._whole_batch(op.seqs):
+                self._keep(self._group(op.seqs[0]), op.seqs)
+            else:
+                self._together(op.seqs, batched=True)
+        elif isinstance(op, Event):
+            self._event(op)
+
+    # -- forwards ---------------------------------------------------------------------------------------
+
+    def _forward(self, op: Forward, told: object) -> None:
+        seqs = tuple(feed.seq for feed in op.feeds)
+        self._say(op)
+        copies = {seq: self._copies.pop(seq) for seq in seqs if seq in self._copies}
+        if len(seqs) == 1 and not op.batched and copies:
+            self._leave(seqs[0])
+            self._groups.append(_Group(seqs, copies[seqs[0]], fed=True))
+        group = self._together(seqs, batched=op.batched)
+        left = [feed.left for feed in op.feeds]
+        if op.batched and any(left) and not group.fed:
+            self._call("pad_left", f"({group.name}, {left})")
+        if told is not None:
+            lengths, right = getattr(told, "lengths", ()), getattr(told, "right", ())
+            self._call("announce", f"({group.name}, {list(lengths)}, {list(right)})")
+        cache = "None" if self.plan.scheduler.cacheless else group.name
+        rows = ", ".join(f"{feed.seq!r}: {self._row(feed)}" for feed in op.feeds)
+        handed = self.handing(op)
+        self.lines += [f"run.feed({cache}, {{{rows}}}{handed})"]
+        group.fed = True
+
+    def handing(self, op: Forward) -> str:
+        """More arguments of `run.feed`: masks that the recorded scheduler handed in."""
+        given = [
+            {
+                "builder": mask.builder,
+                "offset": mask.offset,
+                "q": mask.shape[0],
+                "m": mask.shape[1],
+                "real": mask.real,
+                "window": mask.window,
+                "caches": self._places(mask.family),
+            }
+            for mask in op.callers
+        ]
+        given += [
+            {"builder": "causal" if one.causal else "none", "caches": self._places(one.family)}
+            for one in op.unmasked
+        ]
+        return f", masks={given!r}" if given else ""
+
+    def _places(self, family: str | None) -> list[int] | None:
+        """Places in the list of caches that belong to a layer family; None for all of them."""
+        if family is None:
+            return None
+        count = len(self.instance.new_cache())
+        found = []
+        for place in range(count):
+            layers = self.instance.cache_layers(place)
+            spec = self.instance.geometry.layer(layers[0]) if layers else None
+            if spec is not None and spec.family == family:
+                found.append(place)
+        return found
+
+    def _row(self, feed: Feed) -> str:
+        ids = self.prompts[feed.seq].of(feed.codes)
+        shown = ["PAD" if code == tape.PAD else str(int(i)) for code, i in zip(feed.codes, ids, strict=True)]
+        return f"[{', '.join(shown)}]"
+
+    def _say(self, op: Forward) -> None:
+        fed = []
+        for feed in op.feeds:
+            padding = f" and {feed.left + feed.right} padding" if feed.left + feed.right else ""
+            fed.append(f"{feed.tokens} of {feed.seq} from position {feed.start}{padding}")
+        self.lines.append(f"# {op.phase}: {'; '.join(fed)}")
+
+    # -- groups -----------------------------------------------------------------------------------------
+
+    def _group(self, seq: str) -> _Group:
+        found = self._find(seq)
+        if found is None:
+            found = _Group((seq,), _name(seq))
+            self.lines.append(f"{found.name} = {self.fresh}")
+            self._groups.append(found)
+        return found
+
+    def _find(self, seq: str) -> _Group | None:
+        return next((group for group in self._groups if seq in group.seqs), None)
+
+    def _groups_of(self, seqs: Sequence[str]) -> list[_Group]:
+        found = [self._find(seq) for seq in seqs]
+        for group in found:
+            if group is not None and not set(group.seqs) <= set(seqs):
+                return [self._together(tuple(seqs), batched=len(seqs) > 1)]
+        return list({group.name: group for group in found if group is not None}.values())
+
+    def _whole_batch(self, seqs: tuple[str, ...]) -> bool:
+        group = self._find(seqs[0]) if seqs else None
+        return group is not None and group.batched and group.seqs == seqs
+
+    def _together(self, seqs: tuple[str, ...], *, batched: bool) -> _Group:
+        for seq in seqs:
+            self._group(seq)
+        first = self._group(seqs[0])
+        if first.seqs != seqs:
+            first = self._regroup(seqs, first)
+        if batched and not first.batched:
+            self._batch(first, [first.name])
+        return first
+
+    def _batch(self, group: _Group, rows: list[str]) -> None:
+        self._batches += 1
+        group.name, group.batched = f"batch{self._batches}", True
+        self._call("merge", f"({', '.join(rows)})", f"{group.name} = ")
+
+    def _regroup(self, seqs: tuple[str, ...], first: _Group) -> _Group:
+        if first.batched and set(seqs) < set(first.seqs) and list(seqs) == sorted(seqs, key=first.seqs.index):
+            others = tuple(seq for seq in first.seqs if seq not in seqs)
+            self._batches += 1
+            rest = _Group(first.seqs, f"batch{self._batches}", True, first.fed)
+            self.lines.append(f"{rest.name} = copy.deepcopy({first.name})")
+            self._keep(rest, others)
+            self._groups.append(rest)
+            self._keep(first, seqs)
+            return first
+        count = len(first.seqs)
+        if first.batched and seqs[:count] == first.seqs:
+            other = self._find(seqs[count])
+            if other is not None and other.batched and other.seqs == seqs[count:]:
+                self._groups.remove(other)
+                joined = other.name
+            else:
+                taken = [self._take(seq) for seq in seqs[count:]]
+                self._batches += 1
+                joined = f"batch{self._batches}"
+                self._call("merge", f"({', '.join(taken)})", f"{joined} = ")
+            self._call("extend", f"({first.name}, {joined})")
+            first.seqs = seqs
+            return first
+        fed = any(group.fed for group in self._groups if set(group.seqs) & set(seqs))
+        taken = [self._take(seq) for seq in seqs]
+        group = _Group(seqs, taken[0], fed=fed)
+        if len(seqs) > 1:
+            self._batch(group, taken)
+        self._groups.append(group)
+        return group
+
+    def _take(self, seq: str) -> str:
+        group = self._group(seq)
+        if not group.batched:
+            self._groups.remove(group)
+            return group.name
+        name = _name(seq)
+        if group.fed:
+            self._call("extract", f"({group.name}, {group.seqs.index(seq)})", f"{name} = ")
+        else:
+            self.lines.append(f"{name} = {self.fresh}")
+        self._leave(seq)
+        return name
+
+    def _leave(self, seq: str) -> None:
+        group = self._find(seq)
+        if group is None:
+            return
+        if len(group.seqs) > 1:
+            self._keep(group, tuple(s for s in group.seqs if s != seq))
+        else:
+            self._groups.remove(group)
+
+    def _keep(self, group: _Group, seqs: tuple[str, ...]) -> None:
+        self._call("keep_rows", f"({group.name}, {[group.seqs.index(seq) for seq in seqs]})")
+        group.seqs = seqs
+
+    # -- cache events -----------------------------------------------------------------------------------
+
+    def _cut(self, op: Cut) -> None:
+        for group in self._groups_of(op.seqs):
+            if op.kept:
+                given = self._given_back(op, len(self.instance.new_cache()))
+                self._call("trim_some", f"({group.name}, {given})")
+            else:
+                self.lines.append(f"trim_prompt_cache({group.name}, {op.tokens})  # {op.phase}")
+        for seq in op.seqs:
+            real = sum(code != tape.PAD for code in self._tapes[seq].held[-op.tokens :]) if op.tokens else 0
+            if real:
+                self.lines.append(f"run.take_back({seq!r}, {real})")
+
+    def _given_back(self, op: Cut, count: int) -> list[int]:
+        back = []
+        for place in range(count):
+            layers = self.instance.cache_layers(place)
+            spec = self.instance.geometry.layer(layers[0]) if layers else None
+            kept = op.kept.get(spec.family if spec is not None else "", op.kept.get("", 0))
+            back.append(max(op.tokens - kept, 0))
+        return back
+
+    def _adopt(self, op: Adopt, place: int) -> None:
+        name = _name(op.seq)
+        self._leave(op.seq)
+        if self.plan.scheduler.store == "trie":
+            self._fetch(op, place, name)
+        else:
+            held = tape.Tape(op.seq)
+            held.adopt(op.entry, op.matched)
+            ids = [int(i) for i in self.prompts[op.seq].of(held.held)]
+            self.lines += [
+                f"# a stored prompt of {op.entry} tokens, of which {op.matched} match; a copy goes on",
+                f"stored = {self.fresh}",
+                f"run.feed(stored, {{{op.seq!r}: {ids}}})",
+                f"{name} = copy.deepcopy(stored)",
+            ]
+            if op.trimmed:
+                self.lines.append(f"trim_prompt_cache({name}, {op.trimmed})")
+                self.lines.append(f"run.take_back({op.seq!r}, {op.trimmed})")
+        self._groups.append(_Group((op.seq,), name, fed=True))
+
+    def _fetch(self, op: Adopt, place: int, name: str) -> None:
+        later = (o for o in self.plan.ops[place:] if isinstance(o, Forward))
+        codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
+        ids = [int(i) for i in self.prompts[op.seq].of([*range(op.matched), *codes])]
+        owner, _ = self.plan.shared.get(op.seq, (op.seq, 0))
+        self.lines += [
+            f"# the server asks its prompt cache for a prompt of which {op.matched} tokens are stored",
+            f"{name}, rest = store.fetch_nearest_cache('model', {ids})",
+            f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
+        ]
+
+    def _event(self, op: Event) -> None:
+        if op.phase == "save":
+            self._save(op)
+        elif op.phase == "extract":
+            for seq in op.seqs:
+                group = self._find(seq)
+                if group is not None and group.batched and group.fed:
+                    self._copies[seq] = f"copy_of_{_name(seq)}"
+                    row = group.seqs.index(seq)
+                    self._call("extract", f"({group.name}, {row})", f"{self._copies[seq]} = ")
+        else:
+            for group in self._groups_of(op.seqs):
+                if op.phase == "finalize":
+                    self._call("finalize", f"({group.name})")
+                elif op.phase == "load":
+                    self._call("through_a_file", f"({group.name})", f"{group.name} = ")
+                elif op.phase == "quantize":
+                    self._call("quantize", f"({group.name}, {op.bits or 8})")
+
+    def _save(self, op: Event) -> None:
+        if self.plan.scheduler.store != "trie":
+            return
+        for seq in op.seqs:
+            group = self._find(seq)
+            held = self._copies.get(seq) or (group.name if group is not None else None)
+            if held is not None:
+                ids = [int(i) for i in self.prompts[seq].of(self._tapes[seq].own)]
+                self.lines.append(f"store.insert_cache('model', {ids}, {held})")
+
+    def _call(self, helper: str, arguments: str, before: str = "") -> None:
+        self.used.setdefault(helper)
+        self.lines.append(f"{before}{helper}{arguments}")
+
+
+def _name(seq: str) -> str:
+    """A variable for a sequence."""
+    return "seq_" + re.sub(r"\W", "_", seq).removeprefix("seq_")
+
+
+def helpers(used: Sequence[str]) -> Iterator[str]:
+    """The text of the helpers that a script calls.
+
+    Raises:
+        UnjudgedError: there is none of that name.
+    """
+    for name in used:
+        if name not in HELPERS:
+            raise UnjudgedError(f"no script can {name}")
+        yield HELPERS[name]

@@ -1,0 +1,243 @@
+"""The fixed parts of a repro script: text that is put together, never run here.
+
+Written for whoever opens the script and knows the library: what happens is plain to read, and nothing in it
+comes from anywhere but mlx and mlx-lm.
+"""
+
+from __future__ import annotations
+
+OPENING = """\
+import copy
+import hashlib
+import inspect
+import os
+import sys
+
+os.environ.setdefault("MLX_DISABLE_COMPILE", "1")  # tiny graphs take longer to compile than to run on a CPU
+try:
+    import mlx.core as mx
+    import mlx.nn as nn
+    import mlx_lm
+    from mlx.utils import tree_flatten, tree_unflatten
+    from mlx_lm.models import {module} as family
+    from mlx_lm.models import cache as caches
+    from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
+except ImportError as error:
+    print(f"could not run: {{error}}")
+    sys.exit(2)
+"""
+
+BUILD = '''\
+def build():
+    """The family's own code at a tiny size. Random weights, the same on every machine: queries sharp enough
+    for one key more or less to show, and no parameter left at a constant."""
+    mx.random.seed(SEED)
+    model = family.Model(family.ModelArgs.from_dict(copy.deepcopy(CONFIG)))
+    embeddings = {f"{path}.weight" for path, m in model.named_modules() if isinstance(m, nn.Embedding)}
+    weights = []
+    for name, start in tree_flatten(model.parameters()):
+        weights.append((name, draw(name, start, name in embeddings)))
+    model.update(tree_unflatten(weights))
+    mx.eval(model.parameters())
+    model.eval()
+    return model
+
+
+def draw(name, start, embedding):
+    if not mx.issubdtype(start.dtype, mx.floating):
+        return start
+    number = int.from_bytes(hashlib.sha256(f"{SEED}:{name}".encode()).digest()[:8], "little")
+    noise = mx.random.normal(start.shape, key=mx.random.key(number))
+    owner, leaf = ([""] + name.split("."))[-2:]
+    first = start.reshape(-1)[0].item()
+    constant = mx.all(start == first).item()
+    if embedding:
+        value = noise * (start.shape[-1] ** -0.5 if SCALED_EMBEDDING else 1)
+    elif leaf in MEANS:
+        value = MEANS[leaf] + 0.3 * noise
+    elif constant and (start.ndim == 1 or first != 0):  # norms, biases, sinks: around where they start
+        value = 0.3 * noise if first == 0 else first * (1 + 0.1 * noise)
+    elif start.ndim == 1:
+        value = start
+    else:
+        short = start.ndim > 2 and start.shape[-1] <= 8  # a depthwise kernel
+        value = noise * (start.shape[-1] * (start.shape[-2] if short else 1)) ** -0.5
+    return (value * (SHARPER.get(owner, 1) if leaf == "weight" else 1)).astype(mx.float32)
+'''
+
+RUN = '''\
+PAD = None
+
+
+class Run:
+    """One run of the schedule: the tokens that each sequence holds, and the logits of all that were fed."""
+
+    def __init__(self):
+        self.held = {}  # sequence -> [(token, (forward, row, column)), ...]
+        self.fed = []  # (sequence, what it held then, logits of its new tokens)
+        self.columns = []
+        self.forwards = 0
+
+    def feed(self, cache, rows):
+        """One forward; a row of tokens for each sequence, padding where the scheduler padded."""
+        Spy.forward = self.forwards
+        ids = mx.array([[0 if token is PAD else token for token in row] for row in rows.values()])
+        logits = model(ids, cache=cache).astype(mx.float32)
+        mx.eval(logits, [c.state for c in cache or []])
+        for r, (seq, row) in enumerate(rows.items()):
+            real = [c for c, token in enumerate(row) if token is not PAD]
+            self.columns += [(self.forwards, r, c) for c in range(len(row))]
+            self.held.setdefault(seq, []).extend((row[c], (self.forwards, r, c)) for c in real)
+            if real:
+                self.fed.append((seq, list(self.held[seq]), logits[r, real[0] : real[-1] + 1]))
+        self.forwards += 1
+
+    def take_back(self, seq, tokens):
+        """The newest tokens are not part of the sequence any more."""
+        del self.held[seq][-tokens:]
+'''
+
+SPY = '''\
+class Spy:
+    """Stands in for the attention of one layer; can change its input at one place, and keeps its outputs."""
+
+    forward = 0
+
+    def __init__(self, attention):
+        self.attention, self.place, self.outputs = attention, None, {}
+
+    def __call__(self, x, *args, **kwargs):
+        if self.place is not None and self.place[0] == Spy.forward:
+            x = x.at[self.place[1], self.place[2]].multiply(-2.0)
+        out = self.attention(x, *args, **kwargs)
+        self.outputs[Spy.forward] = out[0] if isinstance(out, tuple) else out
+        return out
+
+    def __getattr__(self, name):
+        return getattr(self.attention, name)
+'''
+
+NO_SPY = """\
+class Spy:
+    forward = 0
+"""
+
+SINGLE_PASS = '''\
+def against_the_single_pass(run):
+    """Every token's logits against one forward of the same tokens with fresh caches."""
+    wrong = []
+    for seq, held, logits in run.fed:
+        tokens = mx.array([[token for token, _ in held]])
+        whole = model(tokens, cache={single})[0].astype(mx.float32)
+        apart = mx.abs(logits - whole[-logits.shape[0] :]).max(axis=-1)
+        apart = mx.where(mx.isnan(apart), mx.inf, apart)
+        limit = TOLERANCE * mx.sqrt(mx.var(whole)).item()
+        for position, by in enumerate(apart.tolist(), len(held) - logits.shape[0]):
+            if not by <= limit:
+                wrong.append((seq, position, by, limit))
+    if wrong:
+        seq, position, by, limit = wrong[0]
+        print("expected: the logits of one forward of the same tokens")
+        print(f"seen:     {{len(wrong)}} differ; the first is position {{position}} of {{seq}}, by {{by:.3g}}")
+        print(f"          (largest {{max(w[2] for w in wrong):.3g}}; rounding stays below {{limit:.2g}})")
+    return bool(wrong)
+'''
+
+ATTENTION_OF = '''\
+def attention_of(layer):
+    """The part of a layer that is given the cache."""
+    for name, part in layer.children().items():
+        if isinstance(part, nn.Module) and "cache" in inspect.signature(type(part).__call__).parameters:
+            return name
+    print("could not run: no part of the layer takes a cache")
+    sys.exit(2)
+'''
+
+SIGHT = '''\
+def by_sight(run):
+    """Which positions each query of a layer really sees. Exact: a place of the attention's input is changed,
+    and every output that is not bit for bit the same has seen it."""
+    wrong = []
+    for index, kind, window, sinks in LAYERS:
+        layer = model.layers[index]
+        name = attention_of(layer)
+        spy = Spy(getattr(layer, name))
+        setattr(layer, name, spy)
+        before = observe(spy, None)[1]
+        seen = {place: set() for place in run.columns}
+        for place in run.columns:
+            changed, after = observe(spy, place)
+            for forward in range(place[0], changed.forwards):
+                differs = mx.any(before[forward] != after[forward], axis=-1).tolist()
+                for r, row in enumerate(differs):
+                    for c in (c for c, differ in enumerate(row) if differ):
+                        seen[forward, r, c].add(place)
+        setattr(layer, name, spy.attention)
+        wrong += judge(run, index, kind, window, sinks, seen)
+    for index, kind, seq, position, must, sees in wrong[:4]:
+        print(f"expected: layer {index} ({kind}): position {position} of sequence {seq} sees {must}")
+        print(f"seen:     layer {index} ({kind}): position {position} of sequence {seq} sees {sees}")
+    if len(wrong) > 4:
+        print(f"          and {len(wrong) - 4} more")
+    return bool(wrong)
+
+
+def observe(spy, place):
+    spy.place, spy.outputs = place, {}
+    run = Run()
+    schedule(run)
+    mx.eval(list(spy.outputs.values()))
+    return run, spy.outputs
+
+
+def judge(run, index, kind, window, sinks, seen):
+    wrong = []
+    for seq, held, logits in run.fed:
+        for position in range(len(held) - logits.shape[0], len(held)):
+            first = 0
+            if kind.startswith("sliding") or kind.startswith("capped"):
+                first = max(position - window + 1, 0)
+            elif kind.startswith("chunked"):
+                first = position // window * window
+            must = {place for _, place in held[first : position + 1]}
+            free = {place for _, place in held[:sinks]}  # pinned by a key cap: may be seen
+            sees = seen[held[position][1]]
+            if sees - free != must - free:
+                wrong.append((index, kind, seq, position, told(run, seq, must), told(run, seq, sees)))
+    return wrong
+
+
+def told(run, seq, places):
+    """Positions as ranges; what is none of the sequence's own by what it is."""
+    own = {place: at for at, (_, place) in enumerate(run.held[seq])}
+    others = {place: name for name, held in run.held.items() if name != seq for _, place in held}
+    numbers = sorted(own[place] for place in places if place in own)
+    parts = []
+    for n in numbers:
+        if parts and parts[-1][1] == n - 1:
+            parts[-1][1] = n
+        else:
+            parts.append([n, n])
+    said = [str(a) if a == b else f"{a}..{b}" for a, b in parts]
+    said += [f"a token of sequence {others[p]}" for p in places if p not in own and p in others]
+    rest = sum(p not in own and p not in others for p in places)
+    return ", ".join(said + ([f"{rest} that are padding or were taken back"] if rest else [])) or "nothing"
+'''
+
+MAIN_OPENING = """\
+def main():
+    import importlib.metadata
+
+    version = importlib.metadata.version
+    print(f"mlx {version('mlx')}, mlx-lm {version('mlx-lm')}, {mx.default_device()}")
+    print(TITLE)
+    run = Run()
+    try:
+        schedule(run)
+    except Exception as error:
+        if type(error) is ImportError:
+            raise
+        print(f"expected: {EXPECTED}")
+        print(f"seen:     forward {run.forwards + 1}: {type(error).__name__}: {error}")
+        return 1
+"""
