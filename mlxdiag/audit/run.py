@@ -16,11 +16,14 @@ from mlxdiag.audit.death import crashed, failed
 from mlxdiag.audit.journal import Journal, Terms
 from mlxdiag.audit.names import pick
 from mlxdiag.audit.pool import HERE, LIMIT, Pool, Site
+from mlxdiag.audit.table import APART
 from mlxdiag.audit.tasks import Described
 from mlxdiag.audit.worker import Ended, Item
 from mlxdiag.errors import UsageError
 
 LIBRARY = "mlx-lm"
+PATIENCE = 660.0
+"""Seconds without a cell from models split over processes, which have limits of their own below it."""
 HOPELESS = 3
 """Workers of one family that may die in a row without a cell, before the rest of it is not tried."""
 
@@ -31,6 +34,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     preload: str = "mlxdiag.audit.tasks:preload"
     describe: str = "mlxdiag.audit.tasks:describe"
     audit: str = "mlxdiag.audit.tasks:audit"
+    apart: str = "mlxdiag.audit.tasks:audit_apart"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +153,9 @@ class Sweep:
         self.wanted = wanted
         self.parts = parts
         self.watch = watch
-        self.todo = {family: list(wanted.scenarios) for family in families}
+        usual = [name for name in wanted.scenarios if name not in APART]
+        self.todo = {family: list(usual) for family in families}
+        self.apart = [name for name in wanted.scenarios if name in APART]
         self.total = len(families) * len(wanted.scenarios)
         self.done: dict[tuple[str, str], Cell] = {}
         self.futile: dict[str, int] = {}
@@ -160,16 +166,39 @@ class Sweep:
         journal = Journal(self.wanted.resume, terms) if self.wanted.resume is not None else None
         with journal or nullcontext():
             for cell in journal.cells if journal else ():
-                if cell.scenario in self.todo.get(cell.family, ()):
+                if cell.family in self.todo and cell.scenario in self.wanted.scenarios:
                     self._finish(cell)
-            for family in self.todo:
-                self._go_on(family)
-            for event in self.pool.events():
-                fresh = list(self._heard(event))
+            for fresh in self._run():
                 if journal:
                     journal.add(fresh)
         order = {name: place for place, name in enumerate(self.wanted.scenarios)}
         return sorted(self.done.values(), key=lambda cell: (cell.family, order[cell.scenario]))
+
+    def _run(self) -> Iterator[list[Cell]]:
+        """Cells as they are finished. What splits a model over processes has the machine to itself."""
+        for family in self.todo:
+            self._go_on(family)
+        for event in self.pool.events():
+            yield list(self._heard(event))
+        missing = self._apart_missing()
+        if missing:
+            families = sorted({family for family, _ in missing})
+            self.pool.submit(self.parts.apart, families, self.apart, self.wanted.seed, limit=PATIENCE)
+        for event in self.pool.events():
+            yield list(self._heard_apart(event))
+
+    def _apart_missing(self) -> list[tuple[str, str]]:
+        pairs = ((family, name) for family in self.todo for name in self.apart)
+        return [pair for pair in pairs if pair not in self.done]
+
+    def _heard_apart(self, event: Item | Ended) -> Iterator[Cell]:
+        if isinstance(event, Ended):
+            for family, name in self._apart_missing():
+                yield self._finish(failed(LIBRARY, family, name, event))
+            return
+        cell = msgspec.convert(event.value, Cell)
+        if (cell.family, cell.scenario) not in self.done:
+            yield self._finish(cell)
 
     def _go_on(self, family: str) -> None:
         if rest := self.todo[family]:
@@ -213,7 +242,8 @@ class Sweep:
             )
 
     def _finish(self, cell: Cell) -> Cell:
-        self.todo[cell.family].remove(cell.scenario)
+        if cell.scenario in self.todo[cell.family]:
+            self.todo[cell.family].remove(cell.scenario)
         self.done[cell.family, cell.scenario] = cell
         if self.watch is not None:
             self.watch(Progress(len(self.done), self.total, cell))

@@ -72,3 +72,10 @@ def audit(family: str, scenarios: list[str], seed: int, device: str | None) -> I
     if device is not None:
         devices.use(device)
     yield from judge.audit_family(family, [named(name) for name in scenarios], seed)
+
+
+def audit_apart(families: list[str], scenarios: list[str], seed: int) -> Iterator[Any]:
+    """The cells of families that are split over several processes, in any order."""
+    from mlxdiag.audit.distributed import audit_distributed
+
+    yield from audit_distributed(families, seed, scenarios=scenarios)

@@ -30,7 +30,12 @@ def main(
     library: Annotated[str, typer.Option("--library", metavar="LIBRARY", help="mlx-lm.")] = "mlx-lm",
     scenario: Annotated[
         list[str] | None,
-        typer.Option("--scenario", metavar="NAMES", help="Scenarios or patterns, as 'chunks-*,no-cache'."),
+        typer.Option(
+            "--scenario",
+            metavar="NAMES",
+            help="Scenarios or patterns, as 'chunks-*,no-cache'; default: all but tensor-parallel and "
+            "pipeline, which take two processes each; '*': these, too.",
+        ),
     ] = None,
     device: Annotated[
         str | None,
@@ -168,11 +173,11 @@ def what_is_wanted(
     """The options as the audit knows them. Raises UsageError for names and numbers that make no sense."""
     from mlxdiag.audit.names import pick
     from mlxdiag.audit.run import Wanted
-    from mlxdiag.audit.scenarios import NAMES
+    from mlxdiag.audit.table import NAMES, USUAL
 
     return Wanted(
         families=tuple(families or ()),
-        scenarios=pick("scenario", NAMES, scenario or ()),
+        scenarios=pick("scenario", NAMES, scenario or USUAL),
         jobs=jobs or cores(),
         shard=parse_shard(shard) if shard is not None else None,
         seed=seed,

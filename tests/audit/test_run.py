@@ -182,6 +182,29 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path, text):
     assert kept.read_bytes() == text.encode("latin-1")
 
 
+SPLIT = ("one", "tensor-parallel", "pipeline")
+
+
+def test_models_split_over_processes_run_once_after_the_others_and_keep_their_columns(tmp_path, monkeypatch):
+    log = tmp_path / "workers"
+    monkeypatch.setenv("STANDIN_LOG", str(log))
+    audit = audited("faulty", "good", scenarios=SPLIT)
+    assert [(cell.family, cell.scenario) for cell in audit.cells] == [
+        (family, scenario) for family in ("faulty", "good") for scenario in SPLIT
+    ]
+    assert {cell.result for cell in audit.cells} == {"pass"}
+    assert [line.split()[0] for line in log.read_text().splitlines()][2:] == ["apart"]
+
+
+def test_cells_that_never_came_from_split_models_are_told(tmp_path):
+    kept = tmp_path / "cells"
+    audit = audited("aborting", "good", scenarios=SPLIT, resume=kept)
+    assert results(audit, "good") == ["pass", "skipped", "pass"]
+    assert results(audit, "aborting") == ["pass", "skipped", "skipped"]
+    assert audit.cells[1].reason.startswith(UNFINISHED)
+    assert untimed(audited("aborting", "good", scenarios=SPLIT, resume=kept)) == untimed(audit)
+
+
 def test_excused_cells_pass_and_known_causes_are_named(tmp_path):
     cause = {
         "name": "the-known-one",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mlxdiag.audit import run as engine
-from mlxdiag.audit import scenarios
+from mlxdiag.audit import table
 from mlxdiag.audit.cell import Scenario
 from tests.audit import standin
 from tests.audit.test_worker import gone
@@ -29,8 +29,9 @@ def library(monkeypatch, tmp_path):
         site = wanted.site if wanted.site.label != "installed" else standin.SITE
         return real(engine.msgspec.structs.replace(wanted, site=site), **settings, parts=standin.PARTS)
 
-    monkeypatch.setattr(scenarios, "SCENARIOS", held)
-    monkeypatch.setattr(scenarios, "NAMES", standin.SCENARIOS)
+    monkeypatch.setattr(table, "COLUMNS", held)
+    monkeypatch.setattr(table, "NAMES", standin.SCENARIOS)
+    monkeypatch.setattr(table, "USUAL", standin.SCENARIOS)
     monkeypatch.setattr(engine, "run", run)
     monkeypatch.chdir(tmp_path)
     return tmp_path

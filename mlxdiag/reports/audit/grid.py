@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from mlxdiag.audit.cell import Audit, Cell
-from mlxdiag.audit.scenarios import SCENARIOS
+from mlxdiag.audit.table import COLUMNS
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.escape import log_line, printable
 from mlxdiag.reports.view import count
 
-TITLES = {scenario.name: scenario.title for scenario in SCENARIOS}
-COLUMN = 4
+TITLES = {scenario.name: scenario.title for scenario in COLUMNS}
+CELL = 4
 """Characters: three letters at most and a blank."""
 
 
@@ -51,14 +51,14 @@ def key(names: Sequence[str]) -> Iterator[str]:
 
 def _blocks(rows: dict[str, list[Cell]], names: Sequence[str], width: int) -> Iterator[str]:
     label = max(map(len, rows)) + 1
-    fit = max(1, (width - label) // COLUMN)
+    fit = max(1, (width - label) // CELL)
     cells = {(cell.family, cell.scenario): cell for held in rows.values() for cell in held}
     for begin in range(0, len(names), fit):
         part = names[begin : begin + fit]
         if begin:
             yield ""
-        numbers = (f"{number:<{COLUMN}}" for number in range(begin + 1, begin + len(part) + 1))
+        numbers = (f"{number:<{CELL}}" for number in range(begin + 1, begin + len(part) + 1))
         yield (" " * label + "".join(numbers)).rstrip()
         for family in rows:
-            signs = (f"{words.symbol(cells.get((family, name))):<{COLUMN}}" for name in part)
+            signs = (f"{words.symbol(cells.get((family, name))):<{CELL}}" for name in part)
             yield log_line(f"{printable(family):<{label}}{''.join(signs)}".rstrip())

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from mlxdiag.audit.scenarios import SCENARIOS
+from mlxdiag.audit.table import COLUMNS
 from mlxdiag.audit.tasks import Described
 from mlxdiag.reports.escape import printable
 
@@ -18,7 +18,7 @@ def document(held: Described, scenarios: Sequence[str], families: Sequence[str])
         "device": held.device,
         "scenarios": [
             {"name": scenario.name, "group": scenario.group, "title": scenario.title}
-            for scenario in SCENARIOS
+            for scenario in COLUMNS
             if scenario.name in scenarios
         ],
         "families": list(families),
