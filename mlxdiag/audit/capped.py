@@ -1,7 +1,9 @@
 """Parity under the library's own key cap: each query is given the keys that it really saw, in one pass.
 
 A cap loses keys on purpose, and which ones depends on how the tokens came. What must still be right is what
-the model makes of the keys that it sees, so the observed visibility becomes the mask of the reference.
+the model makes of the keys that it sees, so the observed visibility becomes the mask of the reference. And
+the first keys, which the cap pins, must be there for every single token; masks for several tokens hide them
+by design.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from mlxdiag.models.mlx.probe_events import Seen, StepEvent
 from mlxdiag.replay.entries import tape_positions
 from mlxdiag.replay.ops import Feed, Forward
 from mlxdiag.replay.parity import REFERENCE, Floats, compare, spread
-from mlxdiag.traces.types import Entry, Output, Parity, Trace
+from mlxdiag.traces.types import Attention, Entry, Output, Parity, Trace
 
 
 class CappedTrial(Trial):
@@ -37,6 +39,7 @@ class CappedTrial(Trial):
 
     def run(self) -> Trace:
         trace = super().run()
+        trace = Trace(trace.header, [self._pinned(entry) for entry in trace.entries])
         reference = self._reference()
         if reference is None:
             return trace
@@ -74,9 +77,22 @@ class CappedTrial(Trial):
                 logits = self.instance.forward(
                     self.prompts[seq].of(list(range(length)))[None], self.instance.new_cache()
                 )
-                return self._read(logits)[0]
+                read: Floats = self._read(logits)[0]
+                return read
         except UsageError:
             return None
+
+    def _pinned(self, entry: Entry) -> Entry:
+        """The entry with the pinned keys among the missing ones, where a single token does not see them."""
+        held = self._logits.get(entry.step or 0)
+        if held is None or len(held[0]) != 1 or not entry.attention:
+            return entry
+        (at,) = held[0]
+        pinned = range(min(self.plan.scheduler.keep or 0, at))
+        lost = [(0, 0, position) for position in pinned if position not in self._seen.get(at, pinned)]
+        if not lost:
+            return entry
+        return msgspec.structs.replace(entry, attention=[_lacking(call, lost) for call in entry.attention])
 
     def _compared(self, entry: Entry, reference: Floats) -> Entry:
         held = self._logits.get(entry.step or 0)
@@ -86,6 +102,13 @@ class CappedTrial(Trial):
         parity = compare(own, reference, positions, self.tolerance * spread(reference)).record(REFERENCE)
         output: Output = msgspec.structs.replace(entry.output[0], parity=parity)
         return msgspec.structs.replace(entry, output=[output])
+
+
+def _lacking(call: Attention, lost: list[tuple[int, int, int]]) -> Attention:
+    held, totals = [tuple(triple) for triple in call.missing or []], call.totals or {}
+    more = [triple for triple in lost if triple not in held]
+    counted = {"missing": totals.get("missing", 0) + len(more), "wrong_queries": 1}
+    return msgspec.structs.replace(call, missing=[*held, *more], totals={**totals, **counted})
 
 
 def _array(mask: NDArray[np.bool_]) -> Any:

@@ -31,7 +31,8 @@ class Effect:
         self.acted = 0
         """How often it changed a mask, a key, an offset or a state from what the library had made of it."""
         self.outputs: list[tuple[NDArray[Any], Any]] = []
-        """Each forward of the model: ids [B, L], and its logits [B, L, V] or, in their place, the error."""
+        """Each forward under the probe, which is what a scenario feeds: ids [B, L], and its logits [B, L, V]
+        or, in their place, the error. The single passes that it is compared with are left out."""
 
     def note(self, changed: bool) -> None:
         self.acted += bool(changed)
@@ -58,16 +59,23 @@ def _moved(ids: NDArray[Any], seen: Any, right_ids: NDArray[Any], right: Any) ->
     return int((real & ~within).sum())
 
 
+def _probed() -> bool:
+    """A probe stands in front of the attention function, which no plant replaces."""
+    import mlx.core as mx
+
+    return hasattr(mx.fast.scaled_dot_product_attention, "__wrapped__")
+
+
 @contextmanager
 def recorded(instance: Instance, effect: Effect) -> Iterator[None]:
-    """Keep every forward of the instance's model in `effect.outputs`."""
+    """Keep every forward of the instance's model under a probe in `effect.outputs`."""
     import mlx.core as mx
 
     inside: list[bool] = []
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside or model is not instance.model:
+            if inside or model is not instance.model or not _probed():
                 return original(model, *args, **kwargs)
             ids = args[0] if args else next(iter(kwargs.values()))
             inside.append(True)
