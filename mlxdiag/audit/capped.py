@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxdiag.audit.trial import Trial
+from mlxdiag.audit.trial import Difference, Trial
 from mlxdiag.errors import UsageError
 from mlxdiag.models.mlx.inject import caller_masks
 from mlxdiag.models.mlx.probe_events import Seen, StepEvent
@@ -99,7 +99,12 @@ class CappedTrial(Trial):
         if held is None or not entry.output:
             return entry
         positions, own = held
-        parity = compare(own, reference, positions, self.tolerance * spread(reference)).record(REFERENCE)
+        tolerance = self.tolerance * spread(reference)
+        parity = compare(own, reference, positions, tolerance).record(REFERENCE)
+        off = ~(np.abs(own - reference[positions]).max(axis=-1) <= tolerance)
+        if off.any():
+            wrong = tuple(positions[at] for at in np.flatnonzero(off))
+            self.differences.append(Difference(entry.step or 0, next(iter(self.plan.lengths)), wrong))
         output: Output = msgspec.structs.replace(entry.output[0], parity=parity)
         return msgspec.structs.replace(entry, output=[output])
 

@@ -42,6 +42,7 @@ class Oracle:
         self._passes: dict[str, list[tuple[list[int], Floats, float]]] = {}
         self.refused = 0
         """Forwards whose history is not compared because MAX_PASSES was reached."""
+        self.capped = any(choice.cap for choice in plan.caches.values())
         self.quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
         for seq, history in fed_histories(plan):
             self._prepare(seq, history)
@@ -60,6 +61,11 @@ class Oracle:
         """Forwards that are not compared with the single pass, and why."""
         if self.refused:
             yield f"{self.refused} forwards with rejected tokens are not compared beyond {MAX_PASSES} passes"
+        if self.capped:
+            yield (
+                "logits under the library's own key cap are not compared: which keys are lost depends on how "
+                "the tokens came"
+            )
         if self.quantised:
             yield "logits of quantised caches are not compared: rounding alone moves them like a fault"
 

@@ -61,6 +61,7 @@ class Runner:
         self.sinks = max((min(op.sinks, op.cap - 1) for op in evictions), default=0)
         """Keys that an eviction really leaves in front: fewer than its cap."""
         self.stage = Stage(self._fresh)
+        self.cap = max((choice.cap for choice in plan.caches.values()), default=0)
         self.number = 0
         """Place of the running op in the plan."""
         self.announced = announced(plan.ops)
@@ -176,8 +177,8 @@ class Runner:
         return compare(own, reference, positions, self.tolerance * unit).record(REFERENCE)
 
     def _comparable(self, feed: Feed) -> bool:
-        """Rounding alone moves the logits of a quantised sequence like a fault."""
-        return feed.seq not in self.quantised
+        """Rounding moves the logits of a quantised sequence like a fault, and so do keys lost to a cap."""
+        return feed.seq not in self.quantised and not self.cap
 
     def _apply(self, op: Op) -> Exception | None:
         """A cache event on the real caches; the error that the library gave instead, if it did."""
@@ -289,9 +290,8 @@ class Runner:
                 self.quantised |= set(group.seqs)
 
     def _fresh(self) -> list[Any]:
-        cap = max((choice.cap for choice in self.plan.caches.values()), default=0)
-        if cap:
-            return batching.capped(self.instance.model, cap)
+        if self.cap:
+            return batching.capped(self.instance.model, self.cap)
         return self.instance.new_cache(self.consumer.makers(self.plan.caches))
 
 

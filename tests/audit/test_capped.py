@@ -1,0 +1,46 @@
+"""Parity under a key cap: what a query saw decides what it must answer."""
+
+import mlx.core as mx
+import pytest
+from mlx_lm.models import cache
+
+from mlxdiag.audit.judge import judge
+from mlxdiag.audit.scenarios import named
+from mlxdiag.models.mlx import zoo
+
+
+@pytest.fixture(scope="module")
+def instance():
+    return zoo.tiny("mixtral")
+
+
+@pytest.mark.parametrize("scenario", ["key-cap", "key-cap-over"])
+def test_keys_lost_on_purpose_are_no_fault_and_every_position_is_compared(instance, scenario):
+    found = judge(instance, named(scenario), noise=1e-6)
+    assert found.result == "pass"
+    assert found.judged["parity"] == found.judged["visibility"]
+
+
+def test_keys_lost_beyond_the_cap_are_a_fault(instance, monkeypatch):
+    right = cache.RotatingKVCache._trim
+
+    def greedy(self, trim_size, v, append=None):
+        return right(self, trim_size + 3 if trim_size > 0 else trim_size, v, append)
+
+    monkeypatch.setattr(cache.RotatingKVCache, "_trim", greedy)
+    found = judge(instance, named("key-cap"), noise=1e-6)
+    assert found.wrong
+
+
+def test_a_wrong_position_under_the_cap_is_seen_by_parity_alone(instance, monkeypatch):
+    right = mx.fast.rope
+
+    def late(x, *args, offset=0, **more):
+        return right(x, *args, offset=offset + 1 if offset == 9 else offset, **more)
+
+    monkeypatch.setattr(mx.fast, "rope", late)
+    found = judge(instance, named("key-cap"), noise=1e-6)
+    assert found.result == "fail"
+    assert "parity" in found.oracles
+    assert "visibility" not in found.oracles
+    assert found.evidence["first"] >= 9
