@@ -113,7 +113,16 @@ def _attention(step: StepEvent, op: Forward, runner: Runner) -> list[Attention]:
             alike[key] = _visible(event, op, runner)
         return {**crop, **alike[key]}
 
-    return to_attention(step.attention, runner.instance.geometry, observed)
+    geometry = runner.instance.geometry
+    return to_attention([e for e in step.attention if not _opaque(e, geometry)], geometry, observed)
+
+
+def _opaque(event: AttentionEvent, geometry: Geometry) -> bool:
+    """A call over keys picked for each query, or made by no layer: nothing follows from its shapes."""
+    spec = geometry.layer(event.layer) if event.layer is not None else None
+    if spec is not None:
+        return spec.softmax == "opaque"
+    return any(layer.softmax == "opaque" for layer in geometry.layers)
 
 
 def _same_view(event: AttentionEvent, runner: Runner) -> Any:

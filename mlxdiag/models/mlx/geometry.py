@@ -8,7 +8,7 @@ from typing import Any
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models.adapter import CACHE_OF, Geometry, LayerSpec
 from mlxdiag.models.mlx.families import HABITS, Habit
-from mlxdiag.models.mlx.pattern import KINDS, letters
+from mlxdiag.models.mlx.pattern import KINDS, PICKED, letters
 from mlxdiag.traces.types import Tokens
 
 _DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers")
@@ -119,7 +119,10 @@ def _sinks(text: Mapping[str, Any], habit: Habit, kind: str) -> bool:
 
 
 def _softmax(text: Mapping[str, Any], habit: Habit, index: int) -> str:
-    """phi3small: layers with block-sparse attention compute it by hand."""
+    """phi3small computes block-sparse attention by hand; an indexer picks keys on layers that say so."""
+    listed = text.get("layer_types")
+    if isinstance(listed, list) and index < len(listed) and listed[index] in PICKED:
+        return "opaque"
     every = _integer(text, "dense_attention_every_n_layers")
     return "manual" if every and (index + 1) % every else habit.softmax
 

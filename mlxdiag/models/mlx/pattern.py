@@ -31,6 +31,8 @@ WORDS = {
     "mlp": "-",
     "moe": "-",
 }
+PICKED = ("indexed_attention", "minimax_m3_sparse")
+"""Full layers whose keys an indexer picks for each query."""
 _HYBRID = {"*": "G", "M": "R", "-": "-", "E": "-"}
 """`hybrid_override_pattern` of nemotron_h: attention, Mamba, dense and expert feed-forward layers."""
 

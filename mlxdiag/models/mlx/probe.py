@@ -19,10 +19,10 @@ import mlx_lm.models.base as library_base
 import mlx_lm.models.cache as library_caches
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.attend import Attend
-from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx import caches as own_caches
 from mlxdiag.models.mlx import probe_calls, probe_shapes
+from mlxdiag.models.mlx.attend import Attend
+from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx.probe_digest import DigestWatcher, evaluated_with
 from mlxdiag.models.mlx.probe_entries import to_attention
 from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
@@ -170,9 +170,11 @@ class Probe:
         batched = kind_of(cls) in ("batch", "batch_rotating")
         operations = Operations(self.sink, self.copied, self.identity.quantized if self.identity else None)
         if "update_and_fetch" in own:
-            make: Callable[..., Any] = partial(probe_calls.update_wrapper, watcher=self._watcher)
-            if self._watcher is None:
-                make = probe_shapes.batch_update_wrapper if batched else probe_shapes.update_wrapper
+            make: Callable[..., Any] = (
+                probe_shapes.batch_update_wrapper if batched else probe_shapes.update_wrapper
+            )
+            if self._watcher is not None:
+                make = partial(probe_calls.update_wrapper, watcher=self._watcher)
             add(cls, "update_and_fetch", partial(make, local=self._local, on_copy=self.copied))
         for name, maker in operations.makers.items():
             if name in own:

@@ -70,9 +70,7 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher, on_copy: O
 def event_before(frame: Frame, tag: Tag, cache: Any, keys: Any) -> AttentionEvent:
     """The state of a cache before it is given `keys` [B, H, L, D]."""
     if not tag.placed:
-        tag.placed = True
-        tag.index, tag.part = frame.place_of(cache)
-        tag.layer, tag.model = frame.layer, frame.step.model
+        frame.place(tag, cache)
     offset, cursor, live_start, live, buffer = tag.read(cache, tag)
     rope = frame.rope
     return AttentionEvent(

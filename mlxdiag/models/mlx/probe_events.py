@@ -94,10 +94,17 @@ Call = tuple[Update, Any, bool]
 def event_of_update(update: Update) -> AttentionEvent:
     """The same in full, before its attention call."""
     layer, tag, left, (alike, before, q, k, rope, vectors) = update
+    kind, window, keep, slack, bits = alike
+    offset, cursor, start, live, buffer = before
+    event = AttentionEvent(
+        layer, None, None, kind, window, keep, slack, bits, offset, cursor, start, live, buffer, q, rope, left
+    )
+    event.k = k
     if vectors is not None:
-        vectors = {"offset": vectors[0], "left_padding": vectors[1]}
-    index, name = (tag.index, tag.name) if tag is not None else (None, None)
-    return AttentionEvent(layer, index, name, *alike, *before, q, rope, left, vectors, k, part=tag.part)
+        event.vectors = {"offset": vectors[0], "left_padding": vectors[1]}
+    if tag is not None:
+        event.index, event.name, event.part = tag.index, tag.name, tag.part
+    return event
 
 
 def event_of_call(call: Call) -> AttentionEvent:

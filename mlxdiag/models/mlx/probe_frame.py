@@ -54,10 +54,11 @@ class Frame:
         """Position given to the last RoPE call of this layer: an int, or an array that nobody reads here."""
         self.known: tuple[Any, Offset] = (None, None)
         """The last position array that was recognised as a cache's own, and its value."""
-        self.pending: list[AttentionEvent | Update] = []
+        self.pending: list[Any] = []
+        """Updates that wait for their attention call: events, or `Update` where nobody watches."""
         self.attended = False
         self.busy = False
-        self.returns: list[tuple[Any, Any, AttentionEvent | Update]] = []
+        self.returns: list[tuple[Any, Any, Any]] = []
         """Cache, returned keys and event of each update so far; a borrowing layer searches it."""
         self.failed: int | None = None
         self.applied: tuple[Any, int, AttentionEvent] | None = None

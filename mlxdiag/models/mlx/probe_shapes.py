@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mlxdiag.models.mlx import probe_rows
-from mlxdiag.models.mlx.probe_events import Update
-from mlxdiag.models.mlx.probe_frame import SEQUENCES, Frame, Local, in_full
-from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, OnCopy, tag_of
+from mlxdiag.models.mlx.probe_events import Offset, Update, event_of_update
+from mlxdiag.models.mlx.probe_frame import SEQUENCES, Frame, Local
+from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, Counters, OnCopy, Tag, tag_of
 
 Wrapper = Callable[..., Any]
 
@@ -44,7 +44,7 @@ def update_wrapper(original: Wrapper, local: Local, on_copy: OnCopy) -> Wrapper:
         try:
             returned = original(cache, keys, values)
         except BaseException:
-            _refused(frame, (frame.layer, tag, None, (tag.alike, before, keys.shape[2], None, rope, None)))
+            _refused(frame, tag, None, before, keys, rope, None)
             raise
         frame.busy = False
         try:
@@ -84,7 +84,7 @@ def batch_update_wrapper(original: Wrapper, local: Local, on_copy: OnCopy) -> Wr
         try:
             returned = original(cache, keys, values)
         except BaseException:
-            _refused(frame, (frame.layer, tag, left, (tag.alike, before, q, None, rope, vectors)))
+            _refused(frame, tag, left, before, keys, rope, vectors)
             raise
         frame.busy = False
         try:
@@ -99,10 +99,13 @@ def batch_update_wrapper(original: Wrapper, local: Local, on_copy: OnCopy) -> Wr
     return update_and_fetch
 
 
-def _refused(frame: Frame, update: Update) -> None:
+def _refused(
+    frame: Frame, tag: Tag, left: Any, before: Counters, keys: Any, rope: Offset, vectors: Any
+) -> None:
     """The cache raised: there will be no attention call."""
     frame.busy = False
-    frame.step.calls.append(in_full(update))
+    update: Update = (frame.layer, tag, left, (tag.alike, before, keys.shape[2], None, rope, vectors))
+    frame.step.calls.append(event_of_update(update))
 
 
 def attention_wrapper(original: Wrapper, local: Local) -> Wrapper:

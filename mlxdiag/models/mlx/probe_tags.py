@@ -75,6 +75,8 @@ class Tag:
         self.keep: int | None = getattr(cache, "keep", None) or getattr(cache, "sinks", None)
         self.slack: int | None = getattr(cache, "slack", None)
         self.kv_bits: int | None = getattr(cache, "bits", None)
+        self.alike = (self.kind, self.window, self.keep, self.slack, self.kv_bits)
+        """What a trace tells of the cache itself."""
         self.index: int | None = None
         self.part = 0
         """Place among the members of a compound cache."""
@@ -132,8 +134,7 @@ def uids_of(caches: Any, on_copy: OnCopy | None = None) -> list[int]:
             found.append(tag.uid)
             continue
         members = held.get("caches") if held is not _EMPTY else ()
-        for cache in (entry,) if members is None else members:
-            found.append(tag_of(cache, on_copy).uid)
+        found += [tag_of(cache, on_copy).uid for cache in ((entry,) if members is None else members)]
     return found
 
 

@@ -51,8 +51,9 @@ def _packed(value: Any, key: Any) -> Any:
 
     if value.dtype not in (mx.uint8, mx.uint32):
         return value
-    words = mx.random.randint(-(2**31), 2**31 - 1, value.shape, dtype=mx.int32, key=key)
-    return words.view(mx.uint32).astype(value.dtype)
+    # Drawn by halves: wider ranges lose their low bits to a float on the way.
+    high, low = mx.random.randint(0, 1 << 16, (2, *value.shape), dtype=mx.uint32, key=key)
+    return (high * (1 << 16) + low).astype(value.dtype)
 
 
 def sharpness(owner: str, normed: bool, query: float) -> float:

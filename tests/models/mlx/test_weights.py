@@ -8,6 +8,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from mlxdiag.models import catalogue
+from mlxdiag.models.mlx import zoo
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.tiny import build
 
@@ -59,3 +60,30 @@ def test_attention_is_sharp_and_yet_sees_many_keys(name: str, monkeypatch: pytes
     instance.forward(np.random.default_rng(1).permutation(4096)[:64][None], instance.new_cache())
     assert spreads
     assert all(2.0 < spread < 8.0 for spread in spreads)
+
+
+def test_packed_projections_are_drawn_wider_by_the_root_of_the_factor_and_separate_queries_by_all_of_it() -> (
+    None
+):
+    packed = tiny("phi3")["model.layers.0.self_attn.qkv_proj.weight"]
+    separate = tiny("olmo_hybrid")
+    assert float(packed.std()) == pytest.approx(3**0.5 * packed.shape[1] ** -0.5, rel=0.03)
+    plain = tiny("qwen2")
+    queries, keys = (plain[f"model.layers.0.self_attn.{name}_proj.weight"] for name in "qk")
+    assert float(queries.std() / keys.std()) == pytest.approx(3, rel=0.05)
+    # Where queries are normalised afterwards, their projection cannot make scores sharper.
+    normed = separate["model.layers.1.self_attn.q_proj.weight"]
+    assert float(normed.std()) == pytest.approx(normed.shape[1] ** -0.5, rel=0.05)
+
+
+def test_quantised_weights_are_random_bits() -> None:
+    words = tiny("prism_hadamard_qwen35")["language_model.model.layers.1.self_attn.q_proj.weight"]
+    assert words.dtype == mx.uint32
+    bits = np.unpackbits(np.array(words).view(np.uint8))
+    assert bits.mean() == pytest.approx(0.5, abs=0.02)
+
+
+def tiny(family: str) -> dict[str, Any]:
+    instance = zoo.tiny(family)
+    assert isinstance(instance, MlxInstance)
+    return dict(tree_flatten(instance.model.parameters()))
