@@ -13,6 +13,7 @@ from mlxdiag.audit.plants import PLANTS
 from mlxdiag.audit.scenarios import SCENARIOS
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import zoo
+from mlxdiag.models.mlx.instance import MlxInstance
 
 FAMILIES = (
     "gemma3_text",
@@ -35,8 +36,14 @@ LETTERS = {"geometry": "g", "visibility": "v", "parity": "p", "crash": "c"}
 
 
 def measure() -> Iterator[Result]:
-    """One line a plant, a table of plants and scenarios, and the kill rate."""
-    found = [attempt for family in FAMILIES for attempt in _of_family(family)]
+    """One line a plant, a table of plants and scenarios, and how many of those that show are found."""
+    found: list[Attempt] = []
+    for family in FAMILIES:
+        instance = zoo.tiny(family)
+        if isinstance(instance, Skipped):
+            yield fact(f"planted in {family}: nothing", str(instance))
+        else:
+            found += _in(instance)
     for plant in PLANTS:
         of_plant = [attempt for attempt in found if attempt.plant == plant.name]
         yield fact(f"planted: {plant.name}", summary(of_plant))
@@ -59,10 +66,14 @@ def summary(found: Sequence[Attempt]) -> str:
     if not found:
         return "acts in no cell that passes without it"
     observable = [attempt for attempt in found if attempt.observable]
+    declined = sum(attempt.declined for attempt in found)
     counts = Counter(oracle for attempt in observable for oracle in attempt.caught_by)
     seen = ", ".join(f"{oracle} {counts[oracle]}" for oracle in (*ORACLES, "crash") if counts[oracle])
     killed = sum(attempt.killed for attempt in observable)
-    return f"acts in {len(found)} cells, seen in {killed} of {len(observable)} where it shows: {seen or '-'}"
+    return (
+        f"acts in {len(found)} cells, seen in {killed} of {len(observable)} where it shows: {seen or '-'}"
+        + (f"; {declined} declined by the library" if declined else "")
+    )
 
 
 def table(found: Iterable[Attempt]) -> Iterator[str]:
@@ -90,10 +101,7 @@ def mark(found: Sequence[Attempt]) -> str:
     return "".join(letter for oracle, letter in LETTERS.items() if oracle in seen) or ("." if found else "")
 
 
-def _of_family(family: str) -> Iterator[Attempt]:
-    instance = zoo.tiny(family)
-    if isinstance(instance, Skipped):
-        return
+def _in(instance: MlxInstance) -> Iterator[Attempt]:
     floor = noise.floor(instance)
     for scenario in SCENARIOS:
         yield from attempts(instance, scenario, PLANTS, noise=floor)

@@ -230,8 +230,8 @@ def hit_counts_one_more(bed: Bed) -> None:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def fetch_nearest_cache(store: Any, model: Any, tokens: Any) -> Any:
             cache, rest = original(store, model, tokens)
-            bed.note(cache is not None and len(rest) > 1)
-            return cache, (rest[1:] if cache is not None and len(rest) > 1 else rest)
+            bed.note(cache is not None and len(rest) > 0)
+            return cache, (rest[1:] if cache is not None else rest)
 
         return fetch_nearest_cache
 

@@ -105,9 +105,7 @@ def _run(
     observed = Observed(plant)
     with observed.apply(instance, scenario):
         try:
-            cell = judge(
-                instance, scenario, noise=noise, seed=seed, passes=Passes(instance), plant=_IN_PLACE
-            )
+            cell = judge(instance, scenario, noise=noise, seed=seed, passes=Passes(instance), plant=_IN_PLACE)
         except Exception as error:
             if _own(error):
                 raise

@@ -17,6 +17,9 @@ _VALUES = {
     "geometry": "shapes and counters are right; only what they hold is wrong",
     "visibility": "a key is known by the content that it has; the state of a recurrent layer is no key",
 }
+_UNCAPPED = ("prefill", "decode", "trim", "reuse", "quantized", "batch", "isolation")
+"""A capped ring shows its pinned keys to several tokens or hides them, as the chunks fall: both are right, so
+that a mask which lets one key more be seen is no fault there."""
 _EVERYWHERE = {**_CONTENT, "parity": "where every path has the fault, the single pass has it too"}
 
 
@@ -35,6 +38,7 @@ PLANTS: tuple[Plant, ...] = (
         "window-one-wide",
         "the window of sliding masks is one too wide",
         masks.window(lambda w: w + 1),
+        *_UNCAPPED,
         blind=_EVERYWHERE,
     ),
     _plant(
@@ -47,6 +51,7 @@ PLANTS: tuple[Plant, ...] = (
         "window-dropped",
         "sliding masks are plain causal",
         masks.window(lambda _: masks.EVERYTHING),
+        *_UNCAPPED,
         blind=_EVERYWHERE,
     ),
     _plant("blocks-dropped", "chunked attention is plain causal", masks.blocks_dropped, blind=_EVERYWHERE),

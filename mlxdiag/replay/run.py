@@ -66,6 +66,8 @@ class Runner:
         """Place of the running op in the plan."""
         self.announced = announced(plan.ops)
         self.store = Store() if plan.scheduler.store == "trie" else None
+        self.claimed: int | None = None
+        """Tokens that the store says it gave back to the running op."""
         self.consumer = Consumer(policy, instance.geometry)
         self.events: list[StepEvent | CacheEvent] = []
         self.probe = Probe(self.events.append, level, self.consumer.attend, identity=identity)
@@ -99,6 +101,8 @@ class Runner:
         error = self._apply(op)
         replay_tape(op, self.tapes)
         entry = entries.event(op, step, [e for e in self.events if isinstance(e, CacheEvent)], self.instance)
+        if self.claimed is not None:
+            entry, self.claimed = entries.restored(entry, self.claimed), None
         yield entry if error is None else entries.failed(entry, error)
 
     def _forward(self, op: Forward, step: int) -> Entry:
@@ -247,16 +251,17 @@ class Runner:
         """Ask the store for what the sequence is about to feed, as the server does with a whole prompt.
 
         Raises:
-            UnjudgedError: the store gives back another length than the trace says.
+            UnjudgedError: the store gives back less than the trace says.
         """
         later = (o for o in self.plan.ops[self.number :] if isinstance(o, Forward))
         codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
         caches, restored = store.fetch(self.prompts[op.seq].of([*range(op.matched), *codes]))
-        if caches is None or restored != op.entry - op.trimmed:
+        if caches is None or restored < op.entry - op.trimmed:
             raise UnjudgedError(
                 f"the prompt cache gives back {restored} tokens, not {op.entry - op.trimmed}: the rest is "
                 "prefilled again"
             )
+        self.claimed = restored
         if self.probe.identity is not None and op.seq in self.plan.shared:
             owner, common = self.plan.shared[op.seq]
             self.probe.identity.adopt(self.numbers[op.seq], self.numbers[owner], common)
