@@ -247,6 +247,12 @@ def _adopt(op: Adopt) -> tuple[str, list[Row]]:
     return "adopt", [row]
 
 
+def restored(entry: Entry, tokens: int) -> Entry:
+    """An adopt entry with what the store says of its length."""
+    rows = [msgspec.structs.replace(row, restored=tokens) for row in entry.rows or []]
+    return msgspec.structs.replace(entry, rows=rows)
+
+
 def _trims(op: Cut, events: list[CacheEvent], geometry: Geometry) -> list[Attention] | None:
     """Asked and done of each layer family, as the caches themselves report them."""
     calls: dict[tuple[str | None, int | None, int | None], Attention] = {}
