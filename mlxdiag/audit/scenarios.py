@@ -61,6 +61,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ("right-padding-last-token", "right-padded rows in pieces, the last of one token"),
         ("ragged-batch", "merge, extend, filter and extract between steps"),
         ("ragged-prompts", "rows with histories go on with prompts of different lengths"),
+        ("ragged-join", "a prompt joins a batch of prompts that are under way"),
     ),
     *_of("isolation", ("interleaved", "three sequences in turns on one model object")),
 )

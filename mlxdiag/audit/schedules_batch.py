@@ -76,6 +76,16 @@ def ragged_prompts(script: Script, sizes: Sizes) -> None:
     script.decode(2, "a", "b")
 
 
+def ragged_join(script: Script, sizes: Sizes) -> None:
+    """A prompt joins others that are under way, as the server's prompt batch takes new requests in."""
+    script.event("merge", "a", "b")
+    script.batch({"a": sizes.window - 2, "b": sizes.window - 2})
+    script.event("extend", "a", "b", "c")
+    script.batch({"a": 4, "b": 3, "c": sizes.window - 1})
+    script.event("finalize", "a", "b", "c")
+    script.decode(2, "a", "b", "c")
+
+
 def _left(script: Script, sizes: Sizes, rows: int) -> None:
     script.batch(_lengths(sizes, rows), left=True)
     script.batch(dict.fromkeys(NAMES[:rows], sizes.window // 2))
@@ -107,4 +117,5 @@ BATCH: Mapping[str, Schedule] = {
     "right-padding-last-token": right_padding_last_token,
     "ragged-batch": ragged,
     "ragged-prompts": ragged_prompts,
+    "ragged-join": ragged_join,
 }

@@ -3,8 +3,9 @@
 import pytest
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
-from mlxdiag.replay import plan
+from mlxdiag.replay import plan, prompts
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Regroup
+from mlxdiag.traces.reader import parse
 from mlxdiag.traces.types import Family
 from tests.replay.traces import trace
 
@@ -330,3 +331,34 @@ def test_forwards_are_kept_apart_by_model():
     assert [op.feeds[0].seq for op in laid.forwards] == ["a"]
     assert isinstance(laid.ops[0], Forward)
     assert "only m1 is replayed" in laid.notes[0]
+
+
+def test_pinned_sinks_under_a_cap_are_the_mark_of_the_librarys_own():
+    layers = "layers: {full: {attention: full, cache: rotating, keep: 4}}"
+    header = "scheduler: {max_kv: 8, keep: 4}\n"
+    steps = '{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}'
+    families = {"full": Family(attention="full", cache="dense", layers=[0])}
+    text = f"schema: mlxdiag.trace/1\n{header}model: {{architecture: mixtral, {layers}}}\nsteps:\n- {steps}\n"
+    laid = plan.lay(parse(text), families)
+    choice = laid.caches["full"]
+    assert (choice.kind, choice.cap, choice.sinks) == ("capped", 8, 4)
+    assert not any(isinstance(op, Evict) for op in laid.ops)
+
+
+def test_what_is_adopted_from_a_store_begins_as_what_was_saved_last():
+    text = """schema: mlxdiag.trace/1
+scheduler: {store: trie}
+model: {architecture: llama}
+steps:
+- {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 7}]}
+- {"step": 2, "phase": "save", "rows": [{"seq": "a"}]}
+- {"step": 3, "phase": "adopt", "rows": [{"seq": "b", "matched": 4, "entry": 7, "trimmed": 3, "restored": 4}]}
+- {"step": 4, "rows": [{"seq": "b", "offset": 4, "tokens": 9}]}
+"""
+    families = {"full": Family(attention="full", cache="dense", layers=[0])}
+    laid = plan.lay(parse(text), families)
+    assert laid.shared == {"b": ("a", 4)}
+    made = prompts.prompts(laid, 64)
+    a, b = made["a"].of(list(range(7))), made["b"].of(list(range(13)))
+    assert (a[:4] == b[:4]).all()
+    assert not set(a) & set(b[4:])
