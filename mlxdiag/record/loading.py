@@ -26,4 +26,4 @@ def install(module: ModuleType, recorder: Recorder) -> None:
 
 def remember(recorder: Recorder, loaded: Any, model_path: Any) -> None:
     model, config = loaded
-    recorder.loaded[id(model)] = (config, Path(model_path))
+    recorder.models.loaded[id(model)] = (config, Path(model_path))

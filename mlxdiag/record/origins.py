@@ -63,7 +63,7 @@ class Origins:
 
     def arriving(self, event: StepEvent) -> Entry | None:
         """The entry that comes before this forward, where it is the first over such caches."""
-        origin = self.take(event.uids)
+        origin = self.take(event.uids) if self._waiting else None
         if origin is None:
             return None
         offsets = (call.offset for call in event.attention)

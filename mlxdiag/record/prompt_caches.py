@@ -71,7 +71,7 @@ class Store:
     def _asked(self, caches: Any, asked: int, done: int) -> None:
         """The library trims none where one would decline; its callers do not look, and go on as if it had."""
         for seq in self.recorder.names_of(caches) or []:
-            self.recorder.take_back(filled_by(caches), seq, asked)
+            self.recorder.debts.add(filled_by(caches), seq, asked)
         if done or all(cache.is_trimmable() for cache in caches):
             return
         for cache in members(caches):

@@ -19,18 +19,18 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from mlxdiag.errors import MlxdiagError
-from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.probe import Event, StepEvent, to_attention
+from mlxdiag.models.mlx.probe import Event, StepEvent
 from mlxdiag.models.mlx.probe_patches import Patches
 from mlxdiag.models.mlx.probe_tags import uids_of
-from mlxdiag.record.announce import announce
+from mlxdiag.record import forwards
+from mlxdiag.record.debts import Debts
 from mlxdiag.record.digests import Digests
 from mlxdiag.record.events import Gathered, entry_of
 from mlxdiag.record.forks import Forks
@@ -38,26 +38,10 @@ from mlxdiag.record.labels import Labels
 from mlxdiag.record.lineage import Lineage
 from mlxdiag.record.origins import Origins
 from mlxdiag.record.output import Output
+from mlxdiag.record.speech import Speech
 from mlxdiag.record.visible import Visible
-from mlxdiag.traces.types import Attention, Entry, Family, Fault, Row, Tokens
-
-
-class Watched(msgspec.Struct):
-    """A model that has run."""
-
-    geometry: Geometry | None
-    families: dict[str, Family]
-    tokens: Tokens | None
-
-
-class Spoken(msgspec.Struct):
-    """Tokens of one sequence that wait for its next line."""
-
-    ids: list[int] = []
-    total: int | None = None
-    """Length of its prompt, until it has been written."""
-    model: str | None = None
-    """The model whose line is to carry them; None: any."""
+from mlxdiag.record.watched import Models, Watched
+from mlxdiag.traces.types import Entry, Row, Scheduler
 
 
 class _Thread(threading.local):
@@ -77,27 +61,24 @@ class Recorder:
         self.output = output
         self.lineage = Lineage()
         self.origins = Origins()
-        self.labels = Labels(raw=tokens)
+        self.models = Models()
+        self.debts = Debts()
+        self.scheduler = Scheduler()
+        """What hooks know of the program's scheduler by the first entry, with which the header is written."""
         self.alive = True
         self.on_fault: Callable[[], None] = lambda: None
         """Called once when the recorder steps aside: takes the probe out."""
-        self.model_of: Callable[[str], Any] = lambda _name: None
         self.name_of: Callable[[Any], str | None] = lambda _model: None
         """What events call a model, whether it has run or not."""
-        self.loaded: dict[int, tuple[dict[str, Any], Any]] = {}
-        """Config and directory of each loaded model, by `id`."""
         self.patches = Patches()
         """What hooks have replaced; the originals are back when the recording ends."""
         self.step = 0
         """Number of the next forward."""
-        self._models: dict[str, Watched] = {}
-        self._spoken: dict[str, Spoken] = {}
+        self._speech = Speech(self.models, Labels(raw=tokens))
         self._gathered: dict[int, Gathered] = {}
         """Cache events of each thread that are still being collected: a prompt cache is a list of caches."""
         self._verified: dict[tuple[str | None, str], int] = {}
         """Drafts of the last verify block of each model and sequence, until its rollback."""
-        self._taken_back: dict[tuple[str | None, str], int] = {}
-        """Tokens that programs have asked back, by model and sequence; of sequences in progress."""
         self.visible: Visible | None = None
         """At the visibility level: what reads the masks."""
         self._digests = Digests()
@@ -148,27 +129,9 @@ class Recorder:
         uids = uids_of(caches)
         return self.lineage.of(uids[0]) if uids else None
 
-    def count_back(self, model: str, seq: str) -> int:
-        """Tokens of a sequence that its program has asked back of this model's caches, from now on."""
-        return self._taken_back.setdefault((model, seq), 0)
-
-    def take_back(self, model: str | None, seq: str, tokens: int) -> None:
-        if (model, seq) in self._taken_back:
-            self._taken_back[model, seq] += tokens
-
-    def stop_counting(self, seq: str) -> None:
-        for key in [key for key in self._taken_back if key[1] == seq]:
-            del self._taken_back[key]
-
     def is_model(self, name: str, model: Any) -> bool:
         """Whether events call this model `name`."""
-        return self.model_of(name) is model
-
-    def is_eos(self, name: str | None, ident: int | None) -> bool:
-        """Whether the model's config ends an answer with this id."""
-        watched = self._models.get(name or "")
-        tokens = watched.tokens if watched is not None else None
-        return tokens is not None and ident in (tokens.eos or ())
+        return self.models.model_of(name) is model
 
     def emitted(
         self, seq: str, ids: Iterable[int], total: int | None = None, model: str | None = None
@@ -178,15 +141,12 @@ class Recorder:
         `model` chose them, where a draft model runs the same sequence.
         """
         with self._lock:
-            spoken = self._spoken.get(seq)
-            if spoken is None:
-                spoken = self._spoken[seq] = Spoken(ids=[], total=total, model=model)
-            spoken.ids.extend(ids)
+            self._speech.said(seq, ids, total, model)
 
     def finish(self, seq: str, model: str | None, finish: str | None = None) -> None:
         """A sequence is over: write the tokens that no later line of its own can carry."""
         with self._lock:
-            row = self._speak(Row(seq=seq, finish=finish), model)
+            (row,) = self._speech.carried([Row(seq=seq, finish=finish)], model)
             if row.emitted or finish is not None:
                 self.write(Entry(phase="note", model=model, rows=[row]))
 
@@ -194,7 +154,7 @@ class Recorder:
         """An event between forwards; it shares the number of the forward before."""
         with self._lock:
             self._settle()
-            if entry.model is not None and entry.model not in self._models:
+            if entry.model is not None and self.models.get(entry.model) is None:
                 self._announce(entry.model)
             self._put(msgspec.structs.replace(entry, step=max(self.step - 1, 0)))
 
@@ -234,16 +194,18 @@ class Recorder:
         self.output = output
         self.step = 0
         self._lock = threading.RLock()
-        for held in (self._models, self._spoken, self._gathered, self._verified):
-            held.clear()
+        self.models.forget()
+        self._speech.forget()
+        self._gathered.clear()
+        self._verified.clear()
 
     def _close(self, exit_code: int | None, end: bool) -> None:
         with self._lock:
             self._settle()
             for digest in self._digests.rest():
                 self._put(digest)
-            for seq, spoken in list(self._spoken.items()):
-                self.finish(seq, spoken.model)
+            for seq, model in self._speech.rest():
+                self.finish(seq, model)
             if end and self.output.started:
                 self.output.put(Entry(phase="end", exit=exit_code))
             self.output.close()
@@ -251,7 +213,8 @@ class Recorder:
     def _take(self, event: Event) -> None:
         with self._lock:
             if isinstance(event, StepEvent):
-                self._settle()
+                if self._gathered:
+                    self._settle()
                 self._forward(event)
                 return
             if self.visible is not None:
@@ -277,14 +240,12 @@ class Recorder:
         for number in [thread] if thread is not None else list(self._gathered):
             held = self._gathered.pop(number, None)
             if held is not None:
-                entry = entry_of(held, self._verified, self._geometry(held.model))
+                entry = entry_of(held, self._verified, self.models.geometry(held.model))
                 if entry is not None:
                     self._put(msgspec.structs.replace(entry, step=max(self.step - 1, 0)))
 
     def _forward(self, event: StepEvent) -> None:
-        watched = self._models.get(event.model)
-        if watched is None:
-            watched = self._announce(event.model)
+        watched = self.models.get(event.model) or self._announce(event.model)
         arriving = self.origins.arriving(event)
         if arriving is not None:
             self.write(arriving)
@@ -297,10 +258,10 @@ class Recorder:
             step=self.step,
             phase=phase,
             model=event.model,
-            rows=[self._speak(row, event.model) for row in rows],
-            attention=_calls(event, watched, self.visible),
-            error=_fault(event),
-            note=_unread(self.visible),
+            rows=self._speech.carried(rows, event.model),
+            attention=forwards.calls_of(event, watched, self.visible),
+            error=forwards.fault_of(event),
+            note=forwards.unread(self.visible),
         )
         if event.digests:
             for digest in self._digests.ready(self.step, event, rows, watched.geometry):
@@ -310,16 +271,9 @@ class Recorder:
         self._put(entry)
 
     def _announce(self, name: str) -> Watched:
-        model = self.model_of(name)
-        entry, geometry = announce(model, name, *self.loaded.get(id(model), (None, None)))
-        watched = Watched(geometry, entry.layers or {}, entry.tokens)
-        self._models[name] = watched
+        watched, entry = self.models.announced(name)
         self.output.put(entry)
         return watched
-
-    def _geometry(self, model: str | None) -> Geometry | None:
-        watched = self._models.get(model or "")
-        return watched.geometry if watched is not None else None
 
     def _rows(self, event: StepEvent) -> tuple[list[Row], str]:
         thread = self._thread
@@ -331,65 +285,19 @@ class Recorder:
             rows, phase = thread.namer(event) or (None, None)
         if rows is None:
             rows = self.own_rows(event)
-        return rows, phase or _phase(event, rows)
+        return rows, phase or forwards.phase_of(event, rows)
 
     def own_rows(self, event: StepEvent, name: str | None = None) -> list[Row]:
         """Rows named by the lineage of their caches; a single one whose cache is new may be given a name."""
         names = self.lineage.rows(event.uids, event.batch, name)
-        offset = next((a.offset for a in event.attention if a.offset is not None), None)
+        offset = event.offset
+        if len(names) == 1 and type(offset) is int:
+            return [Row(seq=names[0], offset=offset, tokens=event.q)]
         offsets: list[Any] = offset if isinstance(offset, list) else [offset] * len(names)
         if len(offsets) != len(names):
             offsets = [None] * len(names)
         return [Row(seq=seq, offset=at, tokens=event.q) for seq, at in zip(names, offsets, strict=True)]
 
-    def _speak(self, row: Row, model: str | None) -> Row:
-        """The row with the tokens that its sequence has emitted since its last line."""
-        spoken = self._spoken.get(row.seq or "")
-        if spoken is None or (None not in (spoken.model, model) and spoken.model != model):
-            return row
-        del self._spoken[row.seq or ""]
-        watched = self._models.get(model or "") or next(iter(self._models.values()), None)
-        classes = self.labels.classes(spoken.ids, watched.tokens if watched is not None else None)
-        return msgspec.structs.replace(
-            row,
-            emitted=len(spoken.ids),
-            classes=classes,
-            ids=self.labels.ids(spoken.ids),
-            total=row.total if row.total is not None else spoken.total,
-        )
-
     def _put(self, entry: Entry) -> None:
         if self.alive:
             self.output.put(entry)
-
-
-def _calls(event: StepEvent, watched: Watched, visible: Visible | None) -> list[Attention] | None:
-    """Attention calls with layers left out where they are all of their family."""
-    geometry = watched.geometry
-    observed = (lambda call: visible.of(call, geometry)) if visible is not None else None
-    calls = to_attention(event.attention, geometry, observed)
-    families = watched.families
-    for index, call in enumerate(calls):
-        family = families.get(call.family or "")
-        if family is not None and call.layers == family.layers:
-            calls[index] = msgspec.structs.replace(call, layers=None)
-    return calls or None
-
-
-def _unread(visible: Visible | None) -> str | None:
-    if visible is None or visible.known:
-        return None
-    return "visibility not observed: the keys of a batch, or keys that were there before, cannot be told"
-
-
-def _phase(event: StepEvent, rows: Sequence[Row]) -> str:
-    if event.q == 1:
-        return "decode"
-    return "chunk" if any((row.offset or 0) > 0 for row in rows) else "prefill"
-
-
-def _fault(event: StepEvent) -> Fault | None:
-    if event.error is None:
-        return None
-    where = f"layer {event.error_layer} attention" if event.error_layer is not None else None
-    return Fault(text=f"{event.error_type}: {event.error}", where=where)

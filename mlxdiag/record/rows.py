@@ -80,8 +80,6 @@ class DecodeFeed:
 
 
 def left_padding(event: StepEvent) -> list[int]:
-    """Padding in front of each row; of a plain batch where there is one, since a ring overwrites its own."""
-    known = [call for call in event.attention if call.left_padding is not None]
-    call = next((c for c in known if c.kind == "batch"), known[0] if known else None)
-    padding = call.left_padding if call is not None else None
+    """Padding in front of each row; none where it is not known."""
+    padding = event.left_padding
     return padding if padding is not None and len(padding) == event.batch else [0] * event.batch

@@ -41,7 +41,7 @@ class Session:
         self.path = own_name(options.path, main)
         self.recorder = Recorder(self._output(), tokens=options.tokens)
         self.probe = Probe(self.recorder.sink, level=options.level, fault=self.recorder.fault)
-        self.recorder.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
+        self.recorder.models.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
         self.recorder.on_fault = self._step_aside
         if options.level == "visibility":
             self.recorder.visible = Visible(self.probe)

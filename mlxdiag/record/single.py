@@ -98,7 +98,7 @@ class Answer:
 
     def _believed(self, model: str, row: Row, fed: int) -> int | None:
         """Where the program must think it is: it goes on as if every token that it asked back had gone."""
-        back = self.recorder.count_back(model, row.seq or "")
+        back = self.recorder.debts.count(model, row.seq or "")
         start = self._starts.setdefault(model, row.offset)
         return None if start is None else start + fed - back
 
@@ -111,12 +111,12 @@ class Answer:
 
     def end(self, finished: bool) -> None:
         if self.seq is not None and self.said:
-            eos = self.recorder.is_eos(self._model, self.last)
+            eos = self.recorder.models.is_eos(self._model, self.last)
             reached = finished or self.said == self.limit
             finish = "eos" if eos else "length" if reached else None
             self.recorder.finish(self.seq, self._model, finish)
         if self.seq is not None:
-            self.recorder.stop_counting(self.seq)
+            self.recorder.debts.stop(self.seq)
 
 
 def _or(value: Any) -> Any:

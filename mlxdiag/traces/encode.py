@@ -23,6 +23,9 @@ _YAML_FLOATS = {"NaN": ".nan", "Infinity": ".inf"}
 
 def entry_line(entry: Entry) -> bytes:
     """The entry's line with its `- ` and line break."""
+    if not _may_hold_float(entry):
+        # As most lines of a recording: JSON is YAML then, save for a few characters.
+        return b"- " + _for_yaml(msgspec.json.format(_json(entry), indent=0)) + b"\n"
     return b"- " + _flow(entry, _floats(entry)) + b"\n"
 
 
@@ -43,9 +46,20 @@ def _flow(value: Any, floats: Iterator[Any]) -> bytes:
         data = msgspec.json.format(_json(value), indent=0)
     if _HAS_EXPONENT.search(data):
         data = _BARE_EXPONENT.sub(_with_dot_and_sign, data)
+    return _for_yaml(data)
+
+
+def _for_yaml(data: bytes) -> bytes:
     if not data.isascii() or b"\x7f" in data:
         data = _NOT_IN_YAML.sub(_escaped, data.decode()).encode()
     return data
+
+
+def _may_hold_float(entry: Entry) -> bool:
+    """Cheap, for it runs once a step while recording."""
+    if entry.output or entry.config or entry.time is not None:
+        return True
+    return any(row.logprob is not msgspec.UNSET for row in entry.rows or ())
 
 
 def _json(value: Any) -> bytes:
@@ -58,7 +72,7 @@ def _json(value: Any) -> bytes:
 
 
 def _floats(entry: Entry) -> Iterator[Any]:
-    """Where an entry can hold a float: cheap, for it runs once a step while recording."""
+    """Where an entry can hold a float."""
     yield entry.time
     for row in entry.rows or ():
         yield row.logprob

@@ -127,11 +127,11 @@ def test_a_small_file_system_that_fills_up(tmp_path: Path) -> None:
 
 
 def test_a_fault_of_the_recorder_is_said_once_and_the_program_goes_on(tmp_path: Path) -> None:
-    broken = "import mlxdiag.record.recorder as r\ndef broken(*a): raise KeyError('planted')\n"
+    broken = "import mlxdiag.record.forwards as r\ndef broken(*a): raise KeyError('planted')\n"
     text = (
         programs.MODEL
         + broken
-        + ("def after(number):\n    if number == 4:\n        r._calls = broken\n")
+        + ("def after(number):\n    if number == 4:\n        r.calls_of = broken\n")
         + programs.GENERATE
     )
     alone = programs.bare(tmp_path, text)
@@ -142,11 +142,14 @@ def test_a_fault_of_the_recorder_is_said_once_and_the_program_goes_on(tmp_path: 
 
 
 def test_a_fault_of_the_probe_is_said_once_and_the_program_goes_on(tmp_path: Path) -> None:
-    broken = "import mlxdiag.models.mlx.probe_calls as c\ndef broken(*a): raise KeyError('planted')\n"
+    broken = (
+        "import mlxdiag.models.mlx.probe_shapes as c\n"
+        "class Broken:\n    def __contains__(self, _): raise KeyError('planted')\n"
+    )
     text = (
         programs.MODEL
         + broken
-        + ("def after(number):\n    if number == 4:\n        c.event_before = broken\n")
+        + ("def after(number):\n    if number == 4:\n        c.SEQUENCES = Broken()\n")
         + programs.GENERATE
     )
     alone = programs.bare(tmp_path, text)
