@@ -118,6 +118,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     account = summary.Account(
         trace=trace, report=report, environment=told, model=card, controls=found.controls,
         reproduction=found.sentences, notes=notes,
+        short=found.short,
     )  # fmt: skip
     made = _finish(order, members, missing, cleaned, cleaner, machine, account)
     return msgspec.structs.replace(made, warnings=source.warnings)
@@ -172,7 +173,7 @@ def _finish(
     machine: facts.Facts,
     account: summary.Account,
 ) -> Made:
-    """Describe, scan and pack; lines of logs that the detector refuses are left out where that was asked for."""
+    """Describe, scan and pack; where that was asked for, without lines of logs that the detector refuses."""
     while True:
         whole, told = _described(order, members, missing, logs, cleaner, account)
         hits = detector.scan(

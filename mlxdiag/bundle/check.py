@@ -15,8 +15,8 @@ from mlxdiag.traces.blocks import Blocks
 from mlxdiag.traces.stream import Stream
 
 KNOWN = (
-    "MANIFEST", "bundle.json", "controls.json", "environment.json", "findings.json", "model.json", "redaction.json",
-    "summary.md", "tokens.jsonl", "trace.yaml",
+    "MANIFEST", "bundle.json", "controls.json", "environment.json", "findings.json", "model.json",
+    "redaction.json", "summary.md", "tokens.jsonl", "trace.yaml",
 )  # fmt: skip
 FOLDERS = ("logs/", "repro/")
 REQUIRED = ("MANIFEST", "bundle.json", "findings.json", "redaction.json", "summary.md", "trace.yaml")

@@ -26,8 +26,8 @@ DISTRIBUTIONS = (
 SLOWEST = 1.0
 """Seconds that a program of the system may take to answer."""
 HERE = (
-    "This machine, on which the bundle was made. It may be another one than the one that failed: what the trace ",
-    "itself recorded is under `recorded`.",
+    "This machine, on which the bundle was made. It may be another one than the one that failed: what the "
+    "trace itself recorded is under `recorded`."
 )
 
 _HARDWARE = re.compile(r"[A-Za-z0-9 ()@.,+_/-]{1,90}\Z")

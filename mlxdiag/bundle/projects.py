@@ -9,8 +9,8 @@ import msgspec
 
 WROTE_BY_HAND = (
     "This project does not take machine-written issues: its template says that they are strictly prohibited. "
-    "So this file is not to be pasted. It holds facts, for a person to write an issue from in their own words; "
-    "attach the reproduction, or its output."
+    "So this file is not to be pasted. It holds facts, for a person to write an issue from in their own "
+    "words; attach the reproduction, or its output."
 )
 SISTER = (
     "The sister project mlx prohibits machine-written issues in its template. This one has none, but its "
@@ -39,7 +39,7 @@ _GENERIC = (
     ("What happened", "happened"),
     ("Finding", "finding"),
     ("See it yourself", "reproduce"),
-    ("What was tried, and did not fail", "tried"),
+    ("What was tried around it", "tried"),
     ("Model", "model"),
     ("Versions and machine", "environment"),
     ("Command", "command"),
@@ -57,7 +57,7 @@ PROJECTS: dict[str, Project] = {
             ("What happened", "happened"),
             ("Finding", "finding"),
             ("Reproduction (needs only mlx-lm)", "reproduce"),
-            ("What was tried, and did not fail", "tried"),
+            ("What was tried around it", "tried"),
             ("Model", "model"),
             ("Versions and machine", "environment"),
             ("Command", "command"),
@@ -94,7 +94,7 @@ PROJECTS: dict[str, Project] = {
             ("Actual behavior", "logs"),
             ("Version and platform", "environment"),
             ("Checkpoint", "model"),
-            ("What was tried, and did not fail", "tried"),
+            ("What was tried around it", "tried"),
         ),
         required=(
             COMMAND,
@@ -122,7 +122,7 @@ PROJECTS: dict[str, Project] = {
             ("Minimal code (no external data)", "reproduce"),
             ("Command", "command"),
             ("Full traceback and logs", "logs"),
-            ("What was tried, and did not fail", "tried"),
+            ("What was tried around it", "tried"),
         ),
         required=(
             "the output of `python collect_env.py`",
@@ -143,7 +143,7 @@ PROJECTS: dict[str, Project] = {
             ("Finding", "finding"),
             ("Expected behavior", "expected"),
             ("Model", "model"),
-            ("What was tried, and did not fail", "tried"),
+            ("What was tried around it", "tried"),
             ("Command", "command"),
             ("Logs", "logs"),
         ),
@@ -164,7 +164,7 @@ PROJECTS: dict[str, Project] = {
             ("Command line", "command"),
             ("Finding", "finding"),
             ("Reproduction without the model or the prompt", "reproduce"),
-            ("What was tried, and did not fail", "tried"),
+            ("What was tried around it", "tried"),
             ("Relevant log output", "logs"),
         ),
         required=(

@@ -1,8 +1,9 @@
-"""`summary.md`: facts in the order in which a project asks for them; what only a person knows is marked REQUIRED."""
+"""`summary.md`: facts in a project's own order; what only a person knows is marked REQUIRED."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -35,6 +36,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, Any]
     model: Mapping[str, Any]
     controls: tuple[Control, ...] = ()
+    short: tuple[str, ...] = ()
+    """The whole in a few sentences."""
     reproduction: tuple[str, ...] = ()
     """Sentences about repro/, or why there is none."""
     commands: tuple[str, ...] = ()
@@ -53,8 +56,10 @@ def render(account: Account, project: Project, version: str) -> str:
     if project.notice is not None:
         lines += [f"> **{project.name}**: {project.notice}", ""]
     lines += [
-        f"Facts collected by mlxdiag {version} from a recorded trace. No prompt, answer, token id, name, path, "
-        "address or key is in here, and nothing was sent anywhere.",
+        f"Facts collected by mlxdiag {version} from a recorded trace. No prompt, answer, token id, name, "
+        "path, address or key is in here, and nothing was sent anywhere.",
+        "",
+        *(f"- {line}" for line in account.short),
         "",
     ]
     for heading, part in project.sections:
@@ -139,7 +144,7 @@ def _finding(account: Account) -> Iterator[str]:
 def _reproduce(account: Account) -> Iterator[str]:
     yield from account.reproduction
     yield ""
-    yield "The recorded schedule itself, on any machine with mlxdiag and mlx-lm, without the model or the prompt:"
+    yield "The recorded schedule itself, on any machine with mlxdiag and mlx-lm, without model or prompt:"
     yield ""
     yield "```sh"
     yield "pip install mlxdiag mlx-lm"
@@ -150,8 +155,8 @@ def _reproduce(account: Account) -> Iterator[str]:
 
 def _expected(account: Account) -> Iterator[str]:
     yield (
-        "Every query attends exactly the positions that the model's config gives it, and the logits of a prompt "
-        "fed in pieces are those of the same prompt fed at once."
+        "Every query attends exactly the positions that the model's config gives it, and the logits of a "
+        "prompt fed in pieces are those of the same prompt fed at once."
     )
     worst = _worst(account.report)
     if worst is not None:
@@ -165,9 +170,18 @@ def _tried(account: Account) -> Iterator[str]:
         return
     yield "| tried | result | what was seen |"
     yield "|---|---|---|"
-    for control in account.controls:
-        seen = control.reason or ", ".join(control.codes) or "no rule fired"
-        yield f"| {control.what} | **{control.result}** | {_cell(seen)} |"
+    for what, result, seen in _alike(account.controls):
+        yield f"| {_cell(what)} | **{result}** | {_cell(seen)} |"
+
+
+def _alike(controls: tuple[Control, ...]) -> Iterator[tuple[str, str, str]]:
+    """Neighbours with the same outcome as one line."""
+    rows = [(c.what, c.result, c.reason or ", ".join(c.codes) or "no rule fired") for c in controls]
+    for (result, seen), group in groupby(rows, key=lambda row: row[1:]):
+        names = [what for what, _, _ in group]
+        first = names[0]
+        rest = [name.removeprefix("misfit policy ") for name in names[1:]]
+        yield ", ".join([first, *rest]), result, seen
 
 
 def _model(account: Account) -> Iterator[str]:
@@ -249,10 +263,6 @@ def _logs(account: Account) -> Iterator[str]:
     )
 
 
-def _whom(account: Account) -> Iterator[str]:
-    yield f"- {REQUIRED}: see the list in the project's template"
-
-
 def _named_version(account: Account) -> Iterator[str]:
     source = account.trace.header.source or {}
     yield f"- {REQUIRED}: version string and compiler"
@@ -286,7 +296,7 @@ PARTS: dict[str, Callable[[Account], Iterator[str]]] = {
     "environment": _environment,
     "command": _command,
     "logs": _logs,
-    "whom": _whom,
+    "whom": lambda _: iter([f"- {REQUIRED}: see the list in the project's template"]),
     "version": _named_version,
 }
 """What can stand under a heading."""

@@ -49,6 +49,7 @@ ISSUERS = (
     "gsk_", "r8_", "npm_", "pypi-", "sg.", "nvapi-", "shpat_", "dop_v1_", "dckr_pat_", "lm-", "tvly-",
     "pplx-",
 )  # fmt: skip
+SHEBANG = "#!/usr/bin/env python3"
 SHORTEST_KEY = 12
 SURE_KEY = 24
 """Characters from which it need not hold a digit."""
@@ -80,6 +81,8 @@ _EDGES = ".:,!?*#"
 
 def private(line: str, *, code: bool = False) -> Iterator[str]:
     """The kinds of private things in a line. In program text only what cannot be program text."""
+    if code and line == SHEBANG:
+        return
     if "-----begin" in line.casefold() or "ssh-rsa " in line or "ssh-ed25519 " in line or "ssh-dss " in line:
         yield "a key block"
     if "ecdsa-sha2-" in line:
