@@ -152,6 +152,11 @@ def test_an_audit_that_says_nothing_is_told_of(attempt):
     assert Attempt(plant="x", family="f", scenario="s", acted=1, moved=found.moved, cell=silent).survived
 
 
+def test_a_recurrent_state_from_before_shows_behind_a_prefix(attempt):
+    """Weights under which a state forgets within a prefix would hide that it was not empty at first."""
+    assert attempt("state-on-the-layer", "mamba2", "adopt-prefix").killed
+
+
 def test_a_wrong_window_in_the_single_pass_too_leaves_parity_blind(attempt):
     """The fault of a release is on both sides of the comparison; only visibility knows better."""
     assert attempt("window-one-narrow", "gemma3_text", "fresh-over-window").caught_by == ("visibility",)
