@@ -30,6 +30,7 @@ def install(module: ModuleType, recorder: Recorder) -> None:
     """Follow the batches of `mlx_lm.generate` from now on."""
     hooks = Batches(recorder)
     add = recorder.patches.add
+    add(module.BatchGenerator, "__init__", hooks.created)
     add(module.BatchGenerator, "insert_segments", hooks.insert_segments)
     add(module.BatchGenerator, "_next", hooks.at_work)
     add(module.BatchGenerator, "remove", hooks.remove)
@@ -51,6 +52,13 @@ class Batches:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._local = _Local()
+
+    def created(self, original: Wrapper) -> Wrapper:
+        def __init__(generator: Any, *args: Any, **kwargs: Any) -> None:
+            original(generator, *args, **kwargs)
+            self.recorder.guarded(self._created, generator)
+
+        return __init__
 
     def insert_segments(self, original: Wrapper) -> Wrapper:
         def insert_segments(generator: Any, segments: Any, *args: Any, **kwargs: Any) -> Any:
@@ -119,6 +127,9 @@ class Batches:
             return responses
 
         return next_responses
+
+    def _created(self, generator: Any) -> None:
+        self.recorder.schedules(chunk=generator.prefill_step_size)
 
     def _inserted(self, generator: Any, count: int) -> None:
         """Requests that wait: (uid, segments, max_tokens, caches, tokens in the caches, ...)."""

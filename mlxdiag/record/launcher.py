@@ -105,7 +105,9 @@ def _forwarding(options: Options) -> Iterator[list[subprocess.Popen[bytes]]]:
     taken = itertools.count(1)
 
     def freeze(_number: int, _frame: FrameType | None) -> None:
-        ring.freeze(options.path, f"frozen-{next(taken)}")
+        number = next(taken)
+        if number <= ring.COPIES:
+            ring.freeze(options.path, f"frozen-{number}")
 
     before = {}
     for name in FORWARDED:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from mlxdiag import __version__
-from mlxdiag.traces.types import Entry, Header
+from mlxdiag.traces.segments import beside
+from mlxdiag.traces.types import Entry, Header, Scheduler
 from mlxdiag.traces.writer import Writer
 
 
@@ -54,7 +55,7 @@ class File:
             self._writer.close()
 
 
-def header(level: str, tokens: bool, ring: int = 0) -> Header:
+def header(level: str, tokens: bool, ring: int = 0, scheduler: Scheduler | None = None) -> Header:
     """Where and how this process is recorded. Of the program only its name is told, never its arguments."""
     return Header(
         source={"program": program(), "recorder": __version__},
@@ -63,6 +64,7 @@ def header(level: str, tokens: bool, ring: int = 0) -> Header:
             "python": platform.python_version(),
             "libraries": {name: metadata.version(name) for name in ("mlx", "mlx-lm")},
         },
+        scheduler=scheduler if scheduler != Scheduler() else None,
         level=level,
         ids="raw" if tokens else None,
         note="; ".join(_notes(level, ring)) or None,
@@ -80,12 +82,6 @@ def _notes(level: str, ring: int) -> Iterator[str]:
         yield "two rows of each mask were summed: a few outputs more in the program's own graph"
     if ring:
         yield f"a ring: the last {ring} to {2 * ring} entries"
-
-
-def beside(path: Path, mark: str) -> Path:
-    """`trace.yaml` and a mark: `trace.mark.yaml`."""
-    suffix = "".join(path.suffixes[-2:]) if path.suffix == ".zst" else path.suffix
-    return path.with_name(f"{path.name[: len(path.name) - len(suffix)]}.{mark}{suffix}")
 
 
 def own_name(path: Path, main: bool) -> Path:

@@ -129,6 +129,12 @@ class Recorder:
         uids = uids_of(caches)
         return self.lineage.of(uids[0]) if uids else None
 
+    def schedules(self, **settings: int | None) -> None:
+        """What a hook knows of the program's scheduler, by fields of `Scheduler`; the first to say counts."""
+        known = msgspec.structs.asdict(self.scheduler)
+        more = {name: value for name, value in settings.items() if known[name] is None}
+        self.scheduler = msgspec.structs.replace(self.scheduler, **more)
+
     def is_model(self, name: str, model: Any) -> bool:
         """Whether events call this model `name`."""
         return self.models.model_of(name) is model

@@ -6,16 +6,13 @@ between N and 2N of the last entries are on disk at any moment, also after SIGKI
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from mlxdiag.errors import UnreadableError
 from mlxdiag.inspect.inspector import Inspector
-from mlxdiag.record.output import beside
 from mlxdiag.traces.encode import entry_line, header_text
-from mlxdiag.traces.reader import open_stream
+from mlxdiag.traces.segments import beside, segments, text_of
 from mlxdiag.traces.sink import Sink
 from mlxdiag.traces.types import Entry, Header
 
@@ -23,7 +20,6 @@ MODELS = 16
 """Model entries repeated in each segment."""
 COPIES = 8
 """Frozen copies kept of one recording, so that the disk never fills."""
-_MODEL = b'- {"phase": "model"'
 
 
 class Ring:
@@ -96,11 +92,6 @@ class Ring:
                 self.freeze(finding.code)
 
 
-def segments(path: Path) -> tuple[Path, Path]:
-    """Where the two files of a ring lie."""
-    return beside(path, "ring-0"), beside(path, "ring-1")
-
-
 def freeze(path: Path, mark: str) -> Path | None:
     """Copy the ring of `path` beside it; None where there is no ring."""
     text = text_of(path)
@@ -122,31 +113,3 @@ def join(path: Path) -> bool:
     for segment in segments(path):
         segment.unlink(missing_ok=True)
     return True
-
-
-def text_of(path: Path) -> bytes | None:
-    """The whole of a ring, oldest entry first, each model once; None where there is none."""
-    known = [(at, segment) for segment in segments(path) if (at := _first_step(segment)) is not None]
-    parts: list[bytes] = []
-    models: set[bytes] = set()
-    for _, segment in sorted(known):
-        lines = segment.read_bytes().splitlines(keepends=True)
-        if parts:
-            lines = lines[next((i for i, line in enumerate(lines) if line == b"steps:\n"), -1) + 1 :]
-        for line in lines:
-            if line.startswith(_MODEL):
-                if line in models:
-                    continue
-                models.add(line)
-            if line.endswith(b"\n"):
-                parts.append(line)
-    return b"".join(parts) if parts else None
-
-
-def _first_step(segment: Path) -> int | None:
-    """The step that a segment begins with; None where it is missing or has no readable header."""
-    if not segment.exists():
-        return None
-    with contextlib.suppress(UnreadableError), open_stream(segment) as stream:
-        return next((entry.step for entry in stream if entry.step is not None), 0)
-    return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -14,17 +13,20 @@ import mlx.core
 
 from mlxdiag.models.mlx.probe import Probe
 from mlxdiag.record import compiled, ring
+from mlxdiag.record.freezing import Freezing
 from mlxdiag.record.hook import FAMILIES, report
 from mlxdiag.record.options import Options
 from mlxdiag.record.output import File, Output, header, own_name
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.ring import Ring
 from mlxdiag.record.visible import Visible
+from mlxdiag.traces.types import Header
 
 HOOKS = {
     "mlx_lm.models.cache": ("mlxdiag.record.files", "mlxdiag.record.prompt_caches"),
     "mlx_lm.utils": ("mlxdiag.record.loading",),
     "mlx_lm.generate": ("mlxdiag.record.single", "mlxdiag.record.batch"),
+    "mlx_lm.server": ("mlxdiag.record.server",),
 }
 """After a module of mlx-lm is imported, `install(module, recorder)` of each of these is called."""
 
@@ -40,6 +42,7 @@ class Session:
         self._writes_end = not (main and launched)
         self.path = own_name(options.path, main)
         self.recorder = Recorder(self._output(), tokens=options.tokens)
+        self._freezing = Freezing(self._freeze) if options.ring else None
         self.probe = Probe(self.recorder.sink, level=options.level, fault=self.recorder.fault)
         self.recorder.models.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
         self.recorder.on_fault = self._step_aside
@@ -76,6 +79,8 @@ class Session:
         if self._closed:
             return
         self._closed = True
+        if self._freezing is not None:
+            self._freezing.stop()
         atexit.unregister(self.close)
         self.recorder.guarded(self.recorder.close, None, self._writes_end)
         self._step_aside()
@@ -87,10 +92,18 @@ class Session:
             report(f"file {self.path}")
 
         options = self.options
-        make = partial(header, options.level, options.tokens, options.ring)
         if options.ring:
-            return Ring(self.path, make, options.ring, told)
-        return File(self.path, make, told)
+            return Ring(self.path, self._header, options.ring, told)
+        return File(self.path, self._header, told)
+
+    def _header(self) -> Header:
+        options = self.options
+        return header(options.level, options.tokens, options.ring, self.recorder.scheduler)
+
+    def _freeze(self, mark: str) -> None:
+        output = self.recorder.output
+        if isinstance(output, Ring):
+            self.recorder.guarded(output.freeze, mark)
 
     def _step_aside(self) -> None:
         self.probe.remove()

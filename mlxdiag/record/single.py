@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
@@ -34,6 +35,7 @@ def following(original: Callable[..., Any], recorder: Recorder) -> Callable[...,
         finished = False
         try:
             while True:
+                _THREAD.answer = None
                 recorder.guarded(answer.resume)
                 try:
                     item = next(tokens)
@@ -43,13 +45,28 @@ def following(original: Callable[..., Any], recorder: Recorder) -> Callable[...,
                 finally:
                     recorder.guarded(answer.pause)
                 recorder.guarded(answer.token, item)
+                _THREAD.answer = answer
                 yield item
         finally:
+            _THREAD.answer = None
             # A generator that is closed early takes back its drafts: those trims are the answer's too.
             tokens.close()
             recorder.guarded(answer.end, finished)
 
     return generate
+
+
+class _Thread(threading.local):
+    answer: Answer | None = None
+    """The one whose token the program has in hand."""
+
+
+_THREAD = _Thread()
+
+
+def answering() -> Answer | None:
+    """The generation that has just yielded a token in this thread."""
+    return _THREAD.answer
 
 
 class Answer:
@@ -74,6 +91,13 @@ class Answer:
         self._starts: dict[str, int | None] = {}
         """Tokens that each model's cache held before the prompt."""
         self._model: str | None = None
+        self.reason: str | None = None
+        """Why it ended, where the program says so itself."""
+        recorder.schedules(
+            chunk=values["prefill_step_size"],
+            kv_bits=values.get("kv_bits"),
+            speculative=values.get("num_draft_tokens") if self.draft is not None else None,
+        )
 
     def resume(self) -> None:
         self.recorder.naming(self.rows)
@@ -113,7 +137,7 @@ class Answer:
         if self.seq is not None and self.said:
             eos = self.recorder.models.is_eos(self._model, self.last)
             reached = finished or self.said == self.limit
-            finish = "eos" if eos else "length" if reached else None
+            finish = "eos" if eos else self.reason or ("length" if reached else None)
             self.recorder.finish(self.seq, self._model, finish)
         if self.seq is not None:
             self.recorder.debts.stop(self.seq)

@@ -16,8 +16,10 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 from mlxdiag.traces.blocks import Blocks, never
+from mlxdiag.traces.segments import text_of
 from mlxdiag.traces.stream import Stream
 from mlxdiag.traces.types import Trace
 
@@ -39,8 +41,18 @@ def open_stream(
 ) -> Stream:
     """A trace an entry at a time, in constant memory. Raises UnreadableError when the header cannot be read.
 
-    With `follow`, waits for a growing file until its `end` entry, or until `stop` returns true.
+    With `follow`, waits for a growing file until its `end` entry, or until `stop` returns true. Where there
+    is no such file, but the segments of a flight recorder that could not join them are, those are read.
     """
+    if not follow and not os.path.exists(path):
+        joined = text_of(Path(path))
+        if joined is not None:
+            name = os.fspath(path)
+            stream = Stream(Blocks.of_text(joined, name))
+            stream.warnings.append(
+                f"{name}: no such file; read from its two segments, which nobody has joined: the last steps"
+            )
+            return stream
     blocks = Blocks.open(path, follow, stop)
     try:
         return Stream(blocks)

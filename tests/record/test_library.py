@@ -22,7 +22,7 @@ import mlxdiag
 from mlxdiag.errors import UsageError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.traces.reader import read
-from mlxdiag.traces.types import Entry, Trace
+from mlxdiag.traces.types import Entry, Scheduler, Trace
 from tests.record import models
 
 generate: Any = sys.modules["mlx_lm.generate"]
@@ -328,3 +328,39 @@ def test_importing_mlxdiag_stays_light() -> None:
     text = f"import sys, mlxdiag; mlxdiag.recording; print([m for m in sys.modules if m in {heavy}])"
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def test_the_header_tells_what_the_call_says_of_its_scheduler(tmp_path: Path, model: Any) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml"):
+        answer(model)
+    assert read(tmp_path / "t.yaml").header.scheduler == Scheduler(chunk=16)
+    with mlxdiag.recording(tmp_path / "draft.yaml"):
+        steps = generate.speculative_generate_step(
+            mx.arange(5, 12), model, model, num_draft_tokens=3, max_tokens=4, prefill_step_size=64
+        )
+        assert len(list(steps)) == 4
+    assert read(tmp_path / "draft.yaml").header.scheduler == Scheduler(chunk=64, speculative=3)
+    with mlxdiag.recording(tmp_path / "batch.yaml"):
+        generator = generate.BatchGenerator(model, max_tokens=2, prefill_step_size=32)
+        generator.insert([[5, 6, 7]])
+        generator.next()
+    assert read(tmp_path / "batch.yaml").header.scheduler == Scheduler(chunk=32)
+
+
+@pytest.mark.parametrize(("reason", "finish"), [("stop", "eos"), ("length", "length"), (None, "abort")])
+def test_the_server_says_why_it_broke_off_an_answer(
+    tmp_path: Path, model: Any, reason: str | None, finish: str
+) -> None:
+    """As `_serve_single` does: a response for each token, and no further token is asked for."""
+    import mlx_lm.server as server
+
+    with mlxdiag.recording(tmp_path / "t.yaml"):
+        steps = generate.generate_step(mx.arange(5, 12), model, max_tokens=9)
+        for number, (token, _) in enumerate(steps):
+            last = number == 2
+            server.Response("", token, 0.0, reason if last else None, ())
+            if last:
+                break
+        steps.close()
+    finishes = [row.finish for entry in read(tmp_path / "t.yaml").entries for row in entry.rows or ()]
+    assert [one for one in finishes if one is not None] == [finish]

@@ -8,6 +8,7 @@ import pytest
 
 from mlxdiag.record import ring
 from mlxdiag.record.ring import Ring
+from mlxdiag.traces import segments
 from mlxdiag.traces.reader import read
 from mlxdiag.traces.types import Attention, Entry, Header, Row
 
@@ -40,7 +41,7 @@ def test_between_n_and_2n_of_the_last_entries_are_kept(tmp_path: Path, steps: in
 def test_each_segment_is_a_trace_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     ring_of(path, 4, 10).close()
-    held = [read(segment).entries for segment in ring.segments(path)]
+    held = [read(segment).entries for segment in segments.segments(path)]
     assert held == [[MODEL, step(8), step(9)], [MODEL, *(step(n) for n in range(4, 8))]]
 
 
@@ -58,7 +59,7 @@ def test_a_model_that_comes_late_is_in_both(tmp_path: Path) -> None:
 def test_a_segment_without_a_whole_header_counts_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     ring_of(path, 4, 4).close()
-    ring.segments(path)[1].write_text("sche")
+    segments.segments(path)[1].write_text("sche")
     ring.join(path)
     assert read(path).entries == [MODEL, *(step(n) for n in range(4))]
 
@@ -66,7 +67,7 @@ def test_a_segment_without_a_whole_header_counts_as_missing(tmp_path: Path) -> N
 def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     ring_of(path, 4, 3).close()
-    with ring.segments(path)[0].open("a") as file:
+    with segments.segments(path)[0].open("a") as file:
         file.write('- {"step": 3, "pha')
     ring.join(path)
     assert read(path).entries == [MODEL, *(step(n) for n in range(3))]
