@@ -19,6 +19,8 @@ from mlxdiag.replay.ops import Plan
 from mlxdiag.replay.outcome import Outcome, summarise
 from mlxdiag.traces.types import Family, Model, Trace
 
+DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "layer_types")
+
 
 class Prepared(msgspec.Struct, frozen=True):
     """A plan and what it will run on."""
@@ -123,7 +125,8 @@ def _whole_config(model: Model) -> dict[str, Any]:
         if "text_config" in known and "text_config" not in own:
             return {**known, "text_config": {**known["text_config"], **own}}
         return {**known, **own}
-    if any(key in own for key in ("num_hidden_layers", "n_layers", "n_layer", "layer_types")):
+    # A config with its own model type is a whole one, wrappers included.
+    if "model_type" in own or any(key in own for key in DEPTHS):
         return {"model_type": name, **own}
     raise UnjudgedError(
         f"the geometry of {name!r} is not known here and the trace's model.config does not hold it; "

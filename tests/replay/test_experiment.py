@@ -83,3 +83,13 @@ def test_a_checkpoint_runs_with_its_own_window_and_says_where_the_trace_had_anot
     prepared = experiment.prepare(trace(STEP, "gemma3_text"), source="t", config=config)
     assert prepared.families["sliding"].window == 16
     assert prepared.plan.notes == ("sliding layers: the checkpoint's window of 16 is run, the trace's was 8",)
+
+
+def test_a_trace_that_holds_a_whole_config_needs_no_catalogue():
+    from mlxdiag.audit import schedules
+    from mlxdiag.models.mlx import zoo
+
+    built = schedules.build("fresh-over-window", zoo.tiny("kimi_vl"))
+    prepared = experiment.prepare(built, source="t.yaml")
+    ran = experiment.run_policies(prepared, experiment.instance_for(prepared), ("strict",))[0]
+    assert ran.outcome.compared == 20
