@@ -20,6 +20,7 @@ from mlxdiag.errors import UnreadableError
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Names = Annotated[list[Text], msgspec.Meta(min_length=1)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Code = Annotated[str, msgspec.Meta(pattern=r"^MD\d{3}$")]
 
 
@@ -61,11 +62,15 @@ class Match(_Entry, frozen=True):
         )
 
 
+Matches = Annotated[list[Match], msgspec.Meta(min_length=1)]
+"""Any of them."""
+
+
 class Cause(_Entry, frozen=True):
     """Something the library does wrong."""
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-    match: Match
+    name: Name
+    match: Matches
     text: Text
     """What is wrong and why, in one or two sentences."""
     where: Where
@@ -73,20 +78,22 @@ class Cause(_Entry, frozen=True):
     """The headline."""
 
     def explains(self, cell: Cell) -> bool:
-        return self.match.fits(cell) and not set(self.match.codes).isdisjoint(cell.codes)
+        return any(one.fits(cell) and not set(one.codes).isdisjoint(cell.codes) for one in self.match)
 
 
 class Excuse(_Entry, frozen=True):
     """Something that only looks wrong."""
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-    match: Match
+    name: Name
+    match: Matches
     text: Text
     """Why it is right all the same."""
     where: Where
 
     def excuses(self, cell: Cell) -> bool:
-        return bool(cell.codes) and self.match.fits(cell) and set(cell.codes) <= set(self.match.codes)
+        return bool(cell.codes) and any(
+            one.fits(cell) and set(cell.codes) <= set(one.codes) for one in self.match
+        )
 
 
 class Causes(_Entry, frozen=True):
@@ -167,10 +174,11 @@ def _check(held: Causes, shown: str) -> None:
     for name in sorted({name for name in names if names.count(name) > 1}):
         raise UnreadableError(f"{shown}: two entries are named {name}")
     for entry in entries:
-        try:
-            re.compile(entry.match.reason)
-        except re.error as error:
-            raise UnreadableError(f"{shown}: {entry.name}: reason: {error}") from None
+        for one in entry.match:
+            try:
+                re.compile(one.reason)
+            except re.error as error:
+                raise UnreadableError(f"{shown}: {entry.name}: reason: {error}") from None
     for excuse in held.excuses:
-        if "*" in excuse.match.scenarios:
+        if any("*" in one.scenarios for one in excuse.match):
             raise UnreadableError(f"{shown}: {excuse.name}: an excuse must say for which scenarios it holds")

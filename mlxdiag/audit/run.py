@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from mlxdiag.audit import faults
+from mlxdiag.audit import faults, minimal
 from mlxdiag.audit.causes import Causes, Locator
 from mlxdiag.audit.cell import Audit, Cell
 from mlxdiag.audit.death import crashed, failed
@@ -35,6 +35,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     describe: str = "mlxdiag.audit.tasks:describe"
     audit: str = "mlxdiag.audit.tasks:audit"
     apart: str = "mlxdiag.audit.tasks:audit_apart"
+    smallest: str = minimal.SMALLEST
+    script: str = minimal.SCRIPT
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     limit: float = LIMIT
     """Seconds that one cell may take."""
     site: Site = HERE
+    shrink: bool = True
+    """Look for each fault's smallest schedule."""
+    repros: Path | None = None
+    """A folder for a standalone script of each fault."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -85,7 +91,14 @@ def run(
         held = describe(pool, wanted.device, parts)
         chosen = choose(held.families, wanted.families, wanted.shard)
         cells = Sweep(pool, wanted, parts, chosen, watch).cells(_terms(wanted, held))
-    judged, grouped = faults.group(cells, causes, Locator(Path(held.root)))
+        source = Locator(Path(held.root))
+        judged, grouped = faults.group(cells, causes, source)
+        if wanted.shrink:
+            grouped = minimal.shrunk(pool, grouped, judged, wanted.seed, parts.smallest)
+        notes = faults.stale(causes, source)
+        if wanted.repros is not None:
+            grouped, more = minimal.scripts(pool, grouped, wanted.repros, wanted.seed, parts.script)
+            notes += more
     return Audit(
         libraries=held.libraries,
         device=held.device,
@@ -94,7 +107,7 @@ def run(
         families=len(held.families),
         cells=judged,
         faults=grouped,
-        notes=faults.stale(causes, Locator(Path(held.root))),
+        notes=notes,
         seconds=time.monotonic() - start,
     )
 

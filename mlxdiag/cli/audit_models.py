@@ -104,7 +104,7 @@ def main(
         baseline=baseline, write_baseline=write_baseline, repros=repros, unfold=show_all, settings=settings
     )
     given.check()
-    wanted = what_is_wanted(families, scenario, device, jobs, shard, seed, resume, time_limit)
+    wanted = what_is_wanted(families, scenario, device, jobs, shard, seed, resume, time_limit, repros)
     if show_list:
         return show(wanted, settings)
     if resume is not None and not resume.exists():
@@ -124,7 +124,8 @@ def audit(wanted: Wanted, given: Given, against: str | None) -> int:
     if site is not None:
         complain(f"{site.label}: the same cells")
         resume = wanted.resume.with_name(wanted.resume.name + ".against") if wanted.resume else None
-        other = watched(msgspec.structs.replace(wanted, site=site, resume=resume), known)
+        there = msgspec.structs.replace(wanted, site=site, resume=resume, shrink=False, repros=None)
+        other = watched(there, known)
         comparison = copies.compare(other, found)
     return finish(found, given, comparison)
 
@@ -169,6 +170,7 @@ def what_is_wanted(
     seed: int,
     resume: Path | None,
     time_limit: float,
+    repros: Path | None,
 ) -> Wanted:
     """The options as the audit knows them. Raises UsageError for names and numbers that make no sense."""
     from mlxdiag.audit.names import pick
@@ -184,6 +186,7 @@ def what_is_wanted(
         device=device,
         resume=resume,
         limit=time_limit,
+        repros=repros,
     )
 
 

@@ -49,8 +49,6 @@ class Given(msgspec.Struct, kw_only=True):
 def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> int:
     """Write and print everything; the exit code."""
     settings = given.settings
-    if given.repros is not None:
-        audit = with_scripts(audit, given.repros)
     if given.write_baseline is not None:
         write_file(given.write_baseline, baselines.dump(baselines.of(audit)))
         complain(f"{given.write_baseline}: accepts {len(audit.faults)} faults")
@@ -75,17 +73,6 @@ def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> 
     if settings.output is not None and not whole:
         complain(f"{settings.output} was not written")
     return code
-
-
-def with_scripts(audit: Audit, directory: Path) -> Audit:
-    """The audit with the file name of a standalone script in each of its faults."""
-    from mlxdiag.audit import repro
-
-    faults = []
-    for fault in audit.faults:
-        path = repro.write(fault, directory)
-        faults.append(msgspec.structs.replace(fault, repro=Path(path).name if path else ""))
-    return msgspec.structs.replace(audit, faults=faults)
 
 
 def selected(fault: Fault, settings: Settings) -> bool:

@@ -23,7 +23,14 @@ PARTS = Parts(
     describe="tests.audit.standin:describe",
     audit="tests.audit.standin:audit",
     apart="tests.audit.standin:apart",
+    smallest="tests.audit.standin:smallest",
+    script="tests.audit.standin:script",
 )
+SCHEDULE = """schema: mlxdiag.trace/1
+model: {"layers": {"s": {"attention": "sliding", "window": 8}}}
+steps:
+- {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
+"""
 SCENARIOS = ("one", "two", "three", "four")
 FAMILIES = ("aborting", "dying", "faulty", "good", "hanging", "leaving", "raising", "segfaulting", "silent")
 QUICK = ("aborting", "faulty", "good", "raising", "segfaulting")
@@ -92,6 +99,22 @@ def apart(families, scenarios, seed):
             yield Cell(
                 library="mlx-lm", family=family, scenario=scenario, result="pass", judged={"parity": seed + 1}
             )
+
+
+def smallest(cell, seed):
+    """Half of the schedule that failed; of a crash nothing is found."""
+    if cell["result"] == "crash":
+        os.abort()
+    evidence = {"first": 8, "positions": [8, 9], "max_abs": 0.5, "tolerance": 0.1}
+    yield {**cell, "trace": SCHEDULE, "evidence": evidence, "reason": f"smaller, seed {seed}"}
+
+
+def script(fault, directory, seed):
+    path = Path(directory) / f"{fault['id']}.py"
+    if fault["code"] == "MD902":
+        raise RuntimeError("no script of a dead worker")
+    path.write_text(fault["smallest"])
+    yield path.name
 
 
 def end(family: str) -> None:

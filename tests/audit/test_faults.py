@@ -47,7 +47,7 @@ def causes(*entries, excuses=()):
 def entry(name, families, scenarios, codes, snippet="create_mask(h, cache[0])", **more):
     return {
         "name": name,
-        "match": {"families": families, "scenarios": scenarios, "codes": codes},
+        "match": [{"families": families, "scenarios": scenarios, "codes": codes}],
         "text": f"Text of {name}.",
         "where": {"file": "mlx_lm/models/a.py", "snippet": snippet},
         **more,

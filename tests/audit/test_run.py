@@ -208,13 +208,13 @@ def test_cells_that_never_came_from_split_models_are_told(tmp_path):
 def test_excused_cells_pass_and_known_causes_are_named(tmp_path):
     cause = {
         "name": "the-known-one",
-        "match": {"families": ["faulty"], "scenarios": ["two"], "codes": ["MD302"]},
+        "match": [{"families": ["faulty"], "scenarios": ["two"], "codes": ["MD302"]}],
         "text": "It is known.",
         "where": {"file": "standin.py", "snippet": "def preload_fails"},
         "code": "MD302",
     }
     excuse = {**cause, "name": "harmless", "text": "It is right.", "code": None}
-    excuse["match"] = {**cause["match"], "scenarios": ["four"]}
+    excuse["match"] = [{**cause["match"][0], "scenarios": ["four"]}]
     del excuse["code"]
     audit = audited("faulty", causes=msgspec.convert({"causes": [cause], "excuses": [excuse]}, Causes))
     assert results(audit, "faulty") == ["pass", "fail", "pass", "pass"]
