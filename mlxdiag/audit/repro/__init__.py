@@ -12,7 +12,7 @@ from mlxdiag.audit import judge, reading
 from mlxdiag.audit import noise as noises
 from mlxdiag.audit.cell import Cell, Fault
 from mlxdiag.audit.passes import Passes, Reference
-from mlxdiag.audit.repro.compose import Subject, compose, forwards
+from mlxdiag.audit.repro.assemble import Subject, compose, forwards
 from mlxdiag.audit.trial import Trial
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
@@ -79,12 +79,12 @@ def of_trace(
     )
 
 
-def write(fault: Fault, directory: Path) -> Path | None:
+def write(fault: Fault, directory: Path, *, seed: int = 0) -> Path | None:
     """Write a fault's script into the directory; None for a fault without a schedule."""
     if not fault.smallest:
         return None
     path = Path(directory) / f"{fault.id}.py"
-    path.write_text(of_fault(fault), encoding="utf-8")
+    path.write_text(of_fault(fault, seed=seed), encoding="utf-8")
     path.chmod(0o755)
     return path
 

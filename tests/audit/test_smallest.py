@@ -1,0 +1,65 @@
+"""The search on real model code: gemma2's window of 8 is crossed by a ninth token, and by nothing less."""
+
+import msgspec
+import pytest
+
+from mlxdiag.audit.judge import audit_family
+from mlxdiag.audit.scenarios import named
+from mlxdiag.audit.smallest import script, sight, smallest
+from mlxdiag.traces.reader import parse
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    """A failing cell of gemma2, whose sliding layers see everything."""
+    (cell,) = audit_family("gemma2", [named("chunks-not-dividing")])
+    return cell
+
+
+@pytest.fixture(scope="module")
+def found(wrong):
+    (cell,) = smallest(msgspec.to_builtins(wrong), 0)
+    return cell
+
+
+def test_one_token_past_the_window_is_left(found):
+    rows = [row for entry in parse(found.trace).entries for row in entry.rows or []]
+    assert sum(row.tokens for row in rows) == 9
+    assert len({row.seq for row in rows}) == 1
+
+
+def test_it_shows_the_same(wrong, found):
+    assert sight(found) == sight(wrong)
+    assert found.family == "gemma2"
+    assert found.evidence["positions"] == [8]
+
+
+def test_a_cell_that_does_not_fail_here_has_none(wrong):
+    other = msgspec.structs.replace(wrong, family="gemma3_text")
+    assert list(smallest(msgspec.to_builtins(other), 0)) == []
+
+
+def test_a_dead_workers_cell_is_given_its_schedule_and_not_run(wrong):
+    dead = msgspec.structs.replace(wrong, trace="", result="crash", codes=["MD902"])
+    (cell,) = smallest(msgspec.to_builtins(dead), 0)
+    assert cell.trace == wrong.trace
+    assert cell.result == "crash"
+
+
+def test_a_fault_has_a_script(wrong, found, tmp_path):
+    from mlxdiag.audit.cell import Fault
+
+    fault = Fault(
+        id="it",
+        code="MD108",
+        codes=found.codes,
+        library="mlx-lm",
+        families=["gemma2"],
+        cause="x",
+        smallest=found.trace,
+    )
+    assert list(script(msgspec.to_builtins(fault), str(tmp_path), 0)) == ["it.py"]
+    assert (
+        "import mlx_lm" in (tmp_path / "it.py").read_text()
+        or "from mlx_lm" in (tmp_path / "it.py").read_text()
+    )
