@@ -1,0 +1,241 @@
+"""Reads a trace for its page: who did what in which step, how lengths moved, and the calls worth drawing.
+
+Lanes and series grow with the file; calls are few: those that findings name, then wrong, then typical ones.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import UNSET
+
+from mlxdiag.inspect.call import Call, build
+from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.inspect.run import Run, is_model
+from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Header, Model
+
+LANES = 200
+"""Sequences that are drawn; the others are counted."""
+TRACKS = 24
+"""Pairs of a sequence and a layer family whose lengths are drawn."""
+CALLS = 36
+LARGEST_CALL = 4096
+"""Queries; a larger call is not drawn."""
+NONE = -(1 << 62)
+"""Not observed, in a column of integers."""
+COLUMNS = ("offset", "live", "keys", "mask")
+WHOLE = "whole run"
+"""The lane of entries that name no sequence."""
+
+
+class Lane:
+    """One sequence: its marks as (place, phase), in order."""
+
+    __slots__ = ("kinds", "name", "places")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.places = array("q")
+        self.kinds: list[str] = []
+
+
+class Track:
+    """Lengths of one layer family while it works on one sequence."""
+
+    __slots__ = ("columns", "family", "places", "seq", "window")
+
+    def __init__(self, seq: str, family: str, window: int | None) -> None:
+        self.seq, self.family, self.window = seq, family, window
+        self.places = array("q")
+        self.columns = tuple(array("q") for _ in COLUMNS)
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """Logits of one row in one step against the reference."""
+
+    place: int
+    step: int | None
+    seq: str
+    start: int
+    """Position of the first compared token."""
+    stop: int
+    max_abs: float
+    first: int | None
+    tolerance: float | None
+    margin: float | None
+    reference: str
+
+
+class Story(msgspec.Struct, kw_only=True):
+    header: Header
+    report: Report
+    models: list[Entry | Model] = []
+    steps: list[int | None] = []
+    """By place: the step's number in the file."""
+    phases: list[str] = []
+    lanes: dict[str, Lane] = {}
+    hidden_lanes: int = 0
+    tracks: dict[tuple[str, str], Track] = {}
+    hidden_tracks: int = 0
+    parity: list[Compared] = []
+    calls: list[tuple[int, Call]] = []
+    """(place, call) to draw, in the order of the file."""
+    left_out: int = 0
+    """Calls that are not drawn."""
+
+    def place_of(self, finding: Finding) -> int | None:
+        """Where a finding's step stands."""
+        at = self._index().get(finding.step) if finding.step is not None else None
+        entry = finding.evidence.get("entry")
+        if at is None and isinstance(entry, int) and 0 < entry <= len(self.steps):
+            return entry - 1
+        return at
+
+    def _index(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for place, step in enumerate(self.steps):
+            if step is not None:
+                found.setdefault(step, place)
+        return found
+
+
+def read(header: Header, entries: Iterable[Entry], report: Report) -> Story:
+    """One pass over `entries`, which must be the ones that `report` judged."""
+    reader = _Reader(header, report)
+    for entry in entries:
+        reader.take(entry)
+    return reader.story()
+
+
+class _Reader:
+    """Stateful: the models seen so far, and the story as it grows."""
+
+    def __init__(self, header: Header, report: Report) -> None:
+        self._story = Story(header=header, report=report)
+        self._run = Run(header)
+        if header.model is not None:
+            self._story.models.append(header.model)
+        self._named = {f.step for f in report.findings if f.step is not None}
+        self._first = {f.seq for f in report.findings if f.seq}
+        self._must: list[tuple[int, Call]] = []
+        self._wrong: list[tuple[int, Call]] = []
+        self._typical: list[tuple[int, Call]] = []
+        self._seen = 0
+
+    def story(self) -> Story:
+        picked = self._must[:CALLS]
+        for more in (self._wrong, self._typical):
+            picked += more[: CALLS - len(picked)]
+        self._story.calls = sorted(picked, key=lambda one: (one[0], one[1].index))
+        self._story.left_out = self._seen - len(picked)
+        return self._story
+
+    def take(self, entry: Entry) -> None:
+        story = self._story
+        if is_model(entry):
+            self._run.enter(entry)
+            story.models.append(entry)
+            return
+        kind = entry.kind
+        if kind in ("end", "note"):
+            return
+        if entry.model is not None:
+            self._run.switch(entry)
+        place = len(story.steps)
+        story.steps.append(entry.step)
+        story.phases.append(kind)
+        self._lanes(entry, place, kind)
+        if kind in FORWARD_PHASES:
+            self._compared(entry, place)
+        for index in range(len(entry.attention or ())):
+            self._call(entry, index, place)
+
+    def _lanes(self, entry: Entry, place: int, kind: str) -> None:
+        rows = entry.rows or []
+        names = {row.seq or WHOLE: row.phase or kind for row in rows} or {WHOLE: kind}
+        for name, phase in names.items():
+            lane = self._story.lanes.get(name)
+            if lane is None:
+                if len(self._story.lanes) >= LANES and name not in self._first:
+                    self._story.hidden_lanes += 1
+                    continue
+                lane = self._story.lanes[name] = Lane(name)
+            lane.places.append(place)
+            lane.kinds.append(phase)
+
+    def _compared(self, entry: Entry, place: int) -> None:
+        for index, output in enumerate(entry.output or []):
+            parity = output.parity
+            rows = entry.rows or []
+            if parity is None or parity.max_abs is None or index >= len(rows):
+                continue
+            row = rows[index]
+            start = row.offset or 0
+            self._story.parity.append(
+                Compared(
+                    place,
+                    entry.step,
+                    row.seq or WHOLE,
+                    start,
+                    start + max(parity.compared or row.tokens or 1, 1),
+                    parity.max_abs,
+                    parity.first,
+                    parity.tolerance,
+                    parity.margin,
+                    parity.reference or "reference",
+                )
+            )
+
+    def _call(self, entry: Entry, index: int, place: int) -> None:
+        call = build(entry, index, self._run)
+        self._follow(call, place)
+        if (call.q or 0) > LARGEST_CALL or call.kind == "recurrent":
+            return
+        self._seen += 1
+        if entry.step is not None and entry.step in self._named:
+            self._keep(self._must, place, call)
+        elif _looks_wrong(call.attention):
+            self._keep(self._wrong, place, call)
+        elif (call.q or 0) > 1 or len(self._typical) < CALLS // 3:
+            self._keep(self._typical, place, call)
+
+    @staticmethod
+    def _keep(held: list[tuple[int, Call]], place: int, call: Call) -> None:
+        if len(held) < CALLS:
+            held.append((place, call))
+
+    def _follow(self, call: Call, place: int) -> None:
+        rows = call.entry.rows or []
+        family = call.family or "attention"
+        for row, seq in enumerate([one.seq or WHOLE for one in rows] or [WHOLE]):
+            track = self._story.tracks.get((seq, family))
+            if track is None:
+                if len(self._story.tracks) >= TRACKS and seq not in self._first:
+                    self._story.hidden_tracks += 1
+                    continue
+                track = self._story.tracks[(seq, family)] = Track(seq, family, call.window)
+            if track.places and track.places[-1] == place:
+                continue
+            track.places.append(place)
+            for column, value in zip(track.columns, _lengths(call, row), strict=True):
+                column.append(NONE if value is None else value)
+
+
+def _lengths(call: Call, row: int) -> Iterator[int | None]:
+    offsets = call.offsets
+    yield offsets[row] if offsets is not None and row < len(offsets) else call.cursor
+    recorded = call.attention.live is not None or call.attention.live_start is not None
+    yield call.live if recorded else None
+    yield call.ks[row] if call.ks is not None and row < len(call.ks) else call.k
+    yield call.m if call.mask_kind == "array" else None
+
+
+def _looks_wrong(a: Attention) -> bool:
+    totals = a.totals or {}
+    if any(totals.get(name) for name in ("wrong_queries", "padding_queries", "missing", "future", "foreign")):
+        return True
+    return a.fate not in (None, "used") or (
+        a.mask is not UNSET and isinstance(a.mask, tuple) and isinstance(a.k, int) and a.mask[-1] != a.k
+    )
