@@ -19,6 +19,8 @@ from mlxdiag.audit.trial import Trial
 MAKERS = frozenset({"create_attention_mask", "create_causal_mask", "make_mask", "create_ssm_mask"})
 SHARED = frozenset({"base.py", "cache.py", "rope_utils.py", "switch_layers.py"})
 """Modules of the library that families call into: the line looked for is the family's own."""
+PROBE = ("probe_calls.py", "probe_shapes.py")
+"""Where the probe's wrappers of attention and RoPE stand."""
 MASK, CALL, STATE, ROPE = "mask", "call", "state", "rope"
 
 
@@ -57,11 +59,7 @@ class Sites:
         code = frame.f_code
         if event == "return" and code.co_name in MAKERS:
             self._mask(frame, value)
-        elif (
-            event == "call"
-            and code.co_name in ("attention", "rope")
-            and _is(code.co_filename, "probe_calls.py")
-        ):
+        elif event == "call" and code.co_name in ("attention", "rope") and _is(code.co_filename, *PROBE):
             self._called(frame, code.co_name)
         elif event == "call" and code.co_name == "__setitem__" and _is(code.co_filename, "cache.py"):
             self._keep(STATE, frame)
@@ -113,5 +111,5 @@ def place(filename: str, line: int) -> str:
     return f"{'/'.join(parts[at:])}:{line}"
 
 
-def _is(filename: str, name: str) -> bool:
-    return filename.endswith(f"/{name}")
+def _is(filename: str, *names: str) -> bool:
+    return filename.endswith(tuple(f"/{name}" for name in names))

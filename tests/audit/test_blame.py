@@ -27,6 +27,7 @@ def line(family, scenario):
         ("mamba", "right-padding", "mlx_lm/models/mamba.py", "cache["),
         ("gemma3_text", "speculative-across-wrap", "mlx_lm/generate.py", "trim_prompt_cache(model_cache"),
         ("llama4", "trim-after-wrap-chunk", "mlx_lm/models/cache.py", "def trim"),
+        ("afm7", "right-padding", "mlx_lm/models/afm7.py", "rope"),
         ("deepseek_v3", "quantized-keys", "mlx_lm/models/deepseek_v3.py", "swapaxes"),
     ],
 )

@@ -156,6 +156,13 @@ steps:
 - {phase: verify, rows: [{seq: a, offset: 9, tokens: 3, drafted: 2, accepted: 1}]}
 - {phase: verify, rows: [{seq: a, offset: 11, tokens: 3, drafted: 2, accepted: 2}]}
 """,
+        # A row that feeds nothing but padding: a model that takes one layer's position for all is off there.
+        """\
+steps:
+- {phase: chunk, rows: [{seq: a, tokens: 3}, {seq: b, tokens: 0, right_padding: 3}], attention: [
+    {family: full, cache: batch, offset: [8, 8], cursor: 8, rope: [8, 7], q: 3, k: 11}]}
+- {phase: finalize, rows: [{seq: a}, {seq: b}]}
+""",
         # The engine gave up its cache and prefilled again.
         """\
 steps:
@@ -187,6 +194,8 @@ steps:
     def _rope(self, entry: Entry, run: Run) -> Iterator[Finding]:
         for call in attending(entry, run):
             for index, row in enumerate(run.sequences.rows):
+                if row.tokens == 0:
+                    continue  # nothing but padding, which has no position
                 given = (
                     call.rope[index] if isinstance(call.rope, list) and index < len(call.rope) else call.rope
                 )
