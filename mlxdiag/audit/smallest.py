@@ -33,13 +33,16 @@ BUDGET = 40
 
 
 class Judging:
-    """The audit's own judgement of any schedule of one family, as an oracle for `shrink`."""
+    """The audit's own judgement of any schedule of one family, as an oracle for `shrink`.
+
+    Single passes are made anew for every schedule: a model that sees the future gives the same tokens other
+    logits in a longer pass.
+    """
 
     def __init__(self, instance: Instance, scenario: str, seed: int) -> None:
         self.instance = instance
         self.scenario = scenario
         self.seed = seed
-        self.passes = Passes(instance)
         self.tolerance = noises.tolerance(noises.floor(instance, seed))
 
     def __call__(self, trace: Trace) -> Seen:
@@ -54,7 +57,7 @@ class Judging:
             plan = planning.lay(trace, judge.trace_families(trace, instance), source=self.scenario)
             made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=self.seed)
             kind = CappedTrial if self.scenario in schedules.CAPPED else Trial
-            trial = kind(instance, plan, made, Reference(self.passes, plan, made), self.tolerance)
+            trial = kind(instance, plan, made, Reference(Passes(instance), plan, made), self.tolerance)
             ran = trial.run()
             reading.write(cell, trace, reading.Run(trial, ran, inspect_trace(ran)))
         except Exception:  # noqa: BLE001  what is left of a schedule may ask for what cannot be

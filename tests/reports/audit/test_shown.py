@@ -72,3 +72,8 @@ def test_many_names_are_counted_and_none_is_lost():
     names = [f"f{number}" for number in range(30)]
     assert words.few(names).endswith("f11 and 18 more")
     assert words.few(names[:13]) == ", ".join(names[:13])
+
+
+def test_logits_that_agree_are_not_called_a_difference():
+    told = dict(words.details(msgspec.structs.replace(WINDOW, max_abs=0.0), shown()))
+    assert told["numbers"].endswith("logits agree with the library's own single pass (tolerance 0.001)")

@@ -53,7 +53,7 @@ def test_a_fault_is_told_with_all_that_is_known_and_the_next_command_last():
         "  families: gemma2",
         "  scenarios: chunks-below-window, key-cap",
         "  smallest: prefill 9 (window 8)",
-        "  numbers: wrong positions 8, logits first wrong at position 8, "
+        "  numbers: wrong positions 8, first wrong position 8, "
         "largest logit difference 1.5 (tolerance 0.001)",
         "  rests on: geometry, visibility",
         "  next: mlxdiag audit-models gemma2 --scenario chunks-below-window --repros repros",
