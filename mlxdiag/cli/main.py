@@ -28,6 +28,7 @@ VERBS = {
     "audit-models": "Every model family of the library on every scheduling path: which are wrong, and why.",
     "merge": "Join the shards of an audit.",
     "shrink": "The smallest trace with the same fault: the same rule, for the same causes.",
+    "report": "One self-contained page over a trace, an audit or a bundle.",
     "diff": "The first step and field where two traces part.",
     "bundle": "The bug report: the evidence as one zip, without anything private.",
     "verify": "Whether a bundle is whole, and holds nothing private.",
