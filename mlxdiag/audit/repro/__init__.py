@@ -23,25 +23,23 @@ from mlxdiag.replay.plan import model_of
 from mlxdiag.traces.reader import parse
 from mlxdiag.traces.types import Trace
 
-__all__ = ["Confirmed", "Subject", "compose", "confirm", "of_cell", "of_fault", "of_trace", "write"]
+__all__ = ["Confirmed", "Subject", "compose", "confirm", "of_trace", "script", "write"]
 
 
-def of_fault(fault: Fault, *, seed: int = 0, control: Trace | None = None) -> str:
-    """The script of a fault's smallest schedule; of the nearest right one, where `control` gives it.
+def script(found: Fault | Cell, *, seed: int = 0, control: Trace | None = None) -> str:
+    """The script of a fault's smallest schedule, or of a cell's own; of `control`, the nearest right schedule.
 
     Raises:
-        UnjudgedError: the fault has no schedule, or its family cannot be built here.
+        UnjudgedError: there is no schedule, or the family cannot be built here.
     """
-    trace = control if control is not None else _parsed(fault.smallest, fault.id)
-    return _of(
-        trace, fault.families[0], fault.codes, fault.cause, fault.where, seed, passes=control is not None
-    )
-
-
-def of_cell(cell: Cell, *, seed: int = 0) -> str:
-    """The script of one cell's own schedule. Raises UnjudgedError as `of_fault` does."""
-    trace = _parsed(cell.trace, f"{cell.family}, {cell.scenario}")
-    return _of(trace, cell.family, cell.codes, cell.reason, cell.where, seed)
+    if isinstance(found, Cell):
+        text, family, cause = found.trace, found.family, found.reason
+    else:
+        text, family, cause = found.smallest, found.families[0], found.cause
+    if control is None and not text:
+        raise UnjudgedError(f"{family}: there is no schedule to write a script of")
+    trace = control if control is not None else parse(text)
+    return _of(trace, family, found.codes, cause, found.where, seed, passes=control is not None)
 
 
 def of_trace(
@@ -115,12 +113,6 @@ def confirm(path: Path, *, timeout: float = 120.0, library: Path | None = None) 
     except subprocess.TimeoutExpired:
         return Confirmed(124, f"it did not end within {timeout:.0f} s")
     return Confirmed(done.returncode, done.stdout + done.stderr)
-
-
-def _parsed(text: str, name: str) -> Trace:
-    if not text:
-        raise UnjudgedError(f"{name}: there is no schedule to write a script of")
-    return parse(text)
 
 
 def _of(

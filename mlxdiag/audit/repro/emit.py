@@ -16,6 +16,13 @@ from mlxdiag.replay.padding import announced
 from mlxdiag.replay.prompts import Prompt
 
 HELPERS = {
+    "trim": '''\
+def trim(cache, tokens):
+    """As a server does it: it asks first, and prefills again where the answer is no."""
+    if not caches.can_trim_prompt_cache(cache):
+        raise Refused("can_trim_prompt_cache says no")
+    trim_prompt_cache(cache, tokens)
+''',
     "merge": '''\
 def merge(*rows):
     """One batch cache per layer."""
@@ -116,6 +123,8 @@ class Emitter:
         self.lines: list[str] = []
         self.used: dict[str, None] = {}
         """Helpers that are called, in order."""
+        self.samples = False
+        """A token was sampled from another row than the last real one."""
         self._groups: list[_Group] = []
         self._copies: dict[str, str] = {}
         self._tapes: dict[str, tape.Tape] = {}
@@ -168,7 +177,7 @@ class Emitter:
         cache = "None" if self.plan.scheduler.cacheless else group.name
         rows = ", ".join(f"{feed.seq!r}: {self._row(feed)}" for feed in op.feeds)
         handed = self.handing(op)
-        self.lines += [f"run.feed({cache}, {{{rows}}}{handed})"]
+        self.lines += [f"run.feed({cache}, {{{rows}}}{handed}{self._sampled(op)})"]
         group.fed = True
 
     def handing(self, op: Forward) -> str:
@@ -190,6 +199,16 @@ class Emitter:
             for one in op.unmasked
         ]
         return f", masks={given!r}" if given else ""
+
+    def _sampled(self, op: Forward) -> str:
+        """Columns that the recorded server sampled from, where they are not the last real token's."""
+        odd = {
+            feed.seq: at
+            for feed, at in zip(op.feeds, op.sampled, strict=False)
+            if at is not None and feed.tokens and at != feed.left + feed.tokens - 1
+        }
+        self.samples |= bool(odd)
+        return f", sampled={odd!r}" if odd else ""
 
     def _places(self, family: str | None) -> list[int] | None:
         """Places in the list of caches that belong to a layer family; None for all of them."""
@@ -320,8 +339,11 @@ class Emitter:
             if op.kept:
                 given = self._given_back(op, len(self.instance.new_cache()))
                 self._call("trim_some", f"({group.name}, {given})")
+            elif op.phase == "rollback":
+                # Speculative decoding does not ask: it looks at the caches once, before it begins.
+                self.lines.append(f"trim_prompt_cache({group.name}, {op.tokens})  # rejected drafts")
             else:
-                self.lines.append(f"trim_prompt_cache({group.name}, {op.tokens})  # {op.phase}")
+                self._call("trim", f"({group.name}, {op.tokens})")
         for seq in op.seqs:
             real = sum(code != tape.PAD for code in self._tapes[seq].held[-op.tokens :]) if op.tokens else 0
             if real:
@@ -352,7 +374,7 @@ class Emitter:
                 f"{name} = copy.deepcopy(stored)",
             ]
             if op.trimmed:
-                self.lines.append(f"trim_prompt_cache({name}, {op.trimmed})")
+                self._call("trim", f"({name}, {op.trimmed})")
                 self.lines.append(f"run.take_back({op.seq!r}, {op.trimmed})")
         self._groups.append(_Group((op.seq,), name, fed=True))
 
@@ -364,6 +386,8 @@ class Emitter:
         self.lines += [
             f"# the server asks its prompt cache for a prompt of which {op.matched} tokens are stored",
             f"{name}, rest = store.fetch_nearest_cache('model', {ids})",
+            f"if {name} is None or len(rest) != {len(ids) - (op.entry - op.trimmed)}:",
+            "    raise Refused('the prompt cache gives back less, and the rest is prefilled again')",
             f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
         ]
 

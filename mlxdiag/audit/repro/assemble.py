@@ -54,7 +54,7 @@ def _parts(subject: Subject) -> Iterator[str]:
     lines = emitter.emit()
     masks = list(caller.masks(plan))
     consumer = list(caller.consumer(subject.policy, plan, instance))
-    looks = checks(subject)
+    looks = checks(subject, samples=emitter.samples)
     sight = "by_sight" in looks
     yield "#!/usr/bin/env python3\n" + _docstring(subject, looks)
     future = "from __future__ import annotations\n\n" if source else ""
@@ -69,12 +69,14 @@ def _parts(subject: Subject) -> Iterator[str]:
     yield from _settings(subject, sight)
     yield parts.BUILD
     yield from source
-    yield _run(bool(masks))
+    yield _run(bool(masks), emitter.samples)
     yield parts.SPY if sight else parts.NO_SPY
     yield from masks
     yield from consumer
     yield from helpers(list(emitter.used))
     yield "def schedule(run):\n" + "\n".join(f"    {line}" for line in lines)
+    if "the_sampled_row" in looks:
+        yield parts.SAMPLED
     if "against_the_single_pass" in looks:
         yield parts.SINGLE_PASS.format(single="make_prompt_cache(model)")
     if sight or consumer:
@@ -84,7 +86,7 @@ def _parts(subject: Subject) -> Iterator[str]:
     yield _main(looks, bool(consumer), subject)
 
 
-def checks(subject: Subject) -> list[str]:
+def checks(subject: Subject, *, samples: bool = False) -> list[str]:
     """What a script looks at: logits where the single pass is right and comparable, else sight."""
     plan, codes = subject.plan, subject.codes
     quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
@@ -92,7 +94,7 @@ def checks(subject: Subject) -> list[str]:
     comparable = not quantised and not fewer
     parity = comparable and (any(code.startswith("MD4") for code in codes) or "MD901" in codes)
     if parity:
-        return ["against_the_single_pass"]
+        return [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
     if "MD901" in codes:
         return []
     return ["by_sight"]
@@ -113,6 +115,7 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
         lines.append("")
     shown = {
         "against_the_single_pass": "logits against one forward of the same tokens",
+        "the_sampled_row": "the row that was sampled from",
         "by_sight": "which positions each query of a layer really sees",
     }
     looked = "; ".join(["no exception", *(shown[look] for look in looks)])
@@ -136,7 +139,6 @@ def _settings(subject: Subject, sight: bool) -> Iterator[str]:
     draw = DRAWS.get(instance.geometry.architecture, Draw())
     lines = [
         f"TITLE = {subject.title!r}",
-        'EXPECTED = "no exception"',
         f"SEED = {subject.seed}",
         f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
         f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
@@ -178,7 +180,7 @@ def _layers(subject: Subject) -> list[tuple[int, str, int | None, int]]:
     return list(found.values())
 
 
-def _run(masks: bool) -> str:
+def _run(masks: bool, samples: bool) -> str:
     text = parts.RUN
     if masks:
         text = text.replace("def feed(self, cache, rows):", "def feed(self, cache, rows, masks=()):")
@@ -191,6 +193,17 @@ def _run(masks: bool) -> str:
             "        Handed.cache, Handed.masks = None, ()\n"
             "        for r, (seq, row) in enumerate(rows.items()):\n",
             1,
+        )
+    if samples:
+        text = text.replace("(self, cache, rows", "(self, cache, rows, sampled=()").replace(
+            "        self.columns = []\n", "        self.columns, self.sampled = [], []\n"
+        )
+        text = text.replace(
+            "        self.forwards += 1\n",
+            "            if seq in sampled:\n"
+            "                taken = logits[r, sampled[seq]]\n"
+            "                self.sampled.append((seq, list(self.held[seq]), taken, sampled[seq]))\n"
+            "        self.forwards += 1\n",
         )
     return text
 
