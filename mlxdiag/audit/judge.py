@@ -88,6 +88,8 @@ def judge(
             with plant.apply(instance, scenario) if plant is not None else nullcontext():
                 trace = trial.run()
             reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
+            if cell.result == "pass" and scenario.name in schedules.CAPPED:
+                cell.reason = schedules.CAP_NOTE
             if cell.result == "fail" and plant is None:
                 cell.where = _where(instance, setting, cell)
         except UnjudgedError as error:

@@ -130,6 +130,10 @@ SCHEDULERS: Mapping[str, Scheduler] = {
 }
 """What the trace's header says of the scheduler, where a schedule needs it."""
 CAPPED = ("key-cap", "key-cap-over")
+CAP_NOTE = (
+    "by design, masks for several tokens hide the pinned keys, so that what is seen depends on the chunks; "
+    "each query was compared with one that is given the same keys"
+)
 KEEP = 4
 """Sinks that `make_prompt_cache(max_kv_size)` pins (mlx_lm/models/cache.py)."""
 

@@ -18,6 +18,7 @@ def instance():
 def test_keys_lost_on_purpose_are_no_fault_and_every_position_is_compared(instance, scenario):
     found = judge(instance, named(scenario), noise=1e-6)
     assert found.result == "pass"
+    assert "by design" in found.reason
     assert found.judged["parity"] == found.judged["visibility"]
 
 
