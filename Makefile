@@ -13,7 +13,7 @@ ARGS ?=
 # On a CPU the tiny models of the tests spend longer compiling kernels than running them.
 export MLX_DISABLE_COMPILE ?= 1
 
-.PHONY: replay test bench lint docs clean
+.PHONY: replay test bench lint docs audit-docs clean
 .DEFAULT_GOAL := test
 
 replay: $(READY)
@@ -32,6 +32,10 @@ lint: $(READY)
 
 docs: $(READY)
 	$(BIN)/mlxdiag rule --format markdown -o docs/rules.md --force
+
+# 1 means that faults were found, which is what the page is about.
+audit-docs: $(READY)
+	$(BIN)/mlxdiag audit-models --scenario '*' --format markdown -o docs/audit-mlx-lm.md --force || test $$? -eq 1
 
 clean:
 	rm -rf $(VENV)

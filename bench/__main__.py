@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from bench import inspecting, planting, recording, replaying, startup
+from bench import auditing, inspecting, planting, recording, replaying, startup
 from bench.clock import Result
 
 
@@ -19,6 +19,7 @@ def main() -> None:
         "replay": lambda: replaying.measure(options.rounds),
         "record": lambda: recording.measure(options.rounds),
         "plants": planting.measure,
+        "audit": lambda: auditing.measure(options.audit_families),
     }
     for name, part in parts.items():
         if options.only and name not in options.only:
@@ -40,8 +41,9 @@ def _options() -> argparse.Namespace:
         "--megabytes", type=int, default=200, help="size of the big trace file (default 200; try 1000)"
     )
     parser.add_argument(
-        "--only", nargs="*", choices=("memory", "startup", "inspect", "replay", "record", "plants")
+        "--only", nargs="*", choices=("memory", "startup", "inspect", "replay", "record", "plants", "audit")
     )
+    parser.add_argument("--audit-families", nargs="*", default=(), help="default: all, which takes minutes")
     return parser.parse_args()
 
 
