@@ -86,7 +86,7 @@ def _resize(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if name in sizes.FIXED:
-        return sizes.FIXED[name]
+        return value if value == 1 and name in sizes.ONE_STAYS else sizes.FIXED[name]
     return min(value, sizes.CAPPED[name]) if name in sizes.CAPPED else value
 
 

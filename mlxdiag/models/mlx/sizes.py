@@ -23,6 +23,8 @@ FIXED: dict[str, int | float] = {
     **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "share_expert_dim"), 64),
     **dict.fromkeys(("moe_shared_expert_intermediate_size", "expert_ffn_hidden_size"), 64),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "top_k_experts", "moe_top_k", "moe_topk", "moe_k"), 2),
+    "num_experts_per_token": 2,
     "hidden_size_per_layer_input": 16,
     "laurel_rank": 16,
     "qk_nope_head_dim": HEAD_DIM,
@@ -32,9 +34,10 @@ FIXED: dict[str, int | float] = {
 }
 """Set exactly, where the config has the field or the library needs it and its value is not null."""
 
+ONE_STAYS = ("num_experts_per_tok", "num_experts_per_token")
+"""Fixed, but for a config that says one: some families route to a single expert and refuse more."""
+
 CAPPED: dict[str, int] = {
-    **dict.fromkeys(("num_experts_per_tok", "top_k_experts", "moe_top_k", "moe_topk", "moe_k"), 2),
-    "num_experts_per_token": 2,
     "n_group": 2,
     "topk_group": 1,
     "n_shared_experts": 1,
