@@ -47,6 +47,8 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     signature: str = ""
     """What two cells of one cause have in common; see `faults.py`."""
     seconds: float = 0.0
+    noise: float = 0.0
+    """The family's noise floor on its way to `Audit.noise`."""
 
     @property
     def key(self) -> tuple[str, str, str]:

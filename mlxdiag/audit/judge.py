@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mlxdiag.audit import blame, reading, schedules
+from mlxdiag.audit import blame, reading, schedules, text
 from mlxdiag.audit import noise as noises
 from mlxdiag.audit.capped import CappedTrial
 from mlxdiag.audit.cell import Cell, Scenario
@@ -82,7 +82,12 @@ def judge(
     else:
         try:
             setting = prepare(instance, scenario, seed=seed)
-            reference = Reference(passes or Passes(instance), setting.plan, setting.prompts)
+            try:
+                reference = Reference(passes or Passes(instance), setting.plan, setting.prompts)
+            except Exception as error:  # noqa: BLE001  a release may break a family altogether
+                reading.crashed(cell, error, "the single pass")
+                cell.trace = text.of(setting.trace)
+                return cell
             kind = CappedTrial if scenario.name in schedules.CAPPED else Trial
             trial = kind(instance, setting.plan, setting.prompts, reference, noises.tolerance(noise))
             with plant.apply(instance, scenario) if plant is not None else nullcontext():
@@ -133,8 +138,15 @@ def audit_family(
             )
         return
     passes = Passes(instance)
-    noise = noises.floor(instance, seed)
+    try:
+        noise = noises.floor(instance, seed)
+    except Exception as error:  # noqa: BLE001  as in `judge`
+        for scenario in scenarios:
+            broken = Cell(library=LIBRARY, family=family, scenario=scenario.name, result="crash")
+            reading.crashed(broken, error, "the shortest single pass")
+            yield broken
+        return
     for scenario in scenarios:
         cell = judge(instance, scenario, noise=noise, seed=seed, plant=plant, passes=passes)
-        cell.family = family
+        cell.family, cell.noise = family, noise
         yield cell

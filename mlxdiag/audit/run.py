@@ -99,14 +99,16 @@ def run(
         if wanted.repros is not None:
             grouped, more = minimal.scripts(pool, grouped, wanted.repros, wanted.seed, parts.script)
             notes += more
+    noise = {cell.family: cell.noise for cell in judged if cell.noise}
     return Audit(
         libraries=held.libraries,
         device=held.device,
         seed=wanted.seed,
         shard=wanted.shard,
         families=len(held.families),
-        cells=judged,
+        cells=[msgspec.structs.replace(cell, noise=0.0) for cell in judged],
         faults=grouped,
+        noise=noise,
         notes=notes,
         seconds=time.monotonic() - start,
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mlxdiag.audit.run import Progress, Watcher
 
 PARTS = 10
+SEARCHING = "looking for the smallest schedules"
 
 
 @contextmanager
@@ -38,6 +39,8 @@ class Lines:
         if part > self.told:
             self.told = part
             complain(f"{progress.done} of {progress.total} cells, {self.wrong} wrong")
+        if progress.done == progress.total and self.wrong:
+            complain(SEARCHING)
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def _bar() -> Iterator[Watcher]:
                 completed=done,
                 total=total,
                 wrong=wrong,
-                description=f"{cell.family}/{cell.scenario}",
+                description=SEARCHING if done == total and wrong else f"{cell.family}/{cell.scenario}",
             )
 
         yield watch

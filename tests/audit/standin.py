@@ -86,6 +86,7 @@ def audit(family, scenarios, seed, device):
             reason=f"seed {seed}" if codes else "",
             trace="x" * len(scenario) if codes else "",
             seconds=time.perf_counter() % 1,
+            noise=len(family) / 1e6,
         )
 
 

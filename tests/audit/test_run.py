@@ -81,6 +81,12 @@ def test_cells_and_faults_do_not_depend_on_the_number_of_jobs():
     assert [cell.scenario for cell in one.cells[:4]] == list(SCENARIOS)
 
 
+def test_the_noise_of_each_family_is_told_once():
+    audit = audited("good", "faulty")
+    assert audit.noise == {"faulty": 6e-6, "good": 4e-6}
+    assert {cell.noise for cell in audit.cells} == {0.0}
+
+
 def test_another_seed_reaches_the_cells():
     reasons = {audited("faulty", seed=seed).cells[1].reason for seed in (3, 4)}
     assert reasons == {"seed 3", "seed 4"}
