@@ -119,11 +119,17 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
     if clean:
         cell.result, cell.codes, cell.reason, cell.where = "unsupported", [], said, site
         return
-    cell.result, cell.where = "crash", site
+    crashed(cell, error, (run.trial.stopped or "the run").split(":", 1)[0])
+
+
+def crashed(cell: Cell, error: Exception, when: str) -> None:
+    """The library broke. Raises the error itself where it was not the library."""
+    if _ours(error):
+        raise error
+    said = " ".join(str(error).split())
+    cell.result, cell.where = "crash", crash_site(error)
     cell.codes = sorted({*cell.codes, CRASH})
-    cell.reason = f"{run.trial.stopped.split(':', 1)[0] if run.trial.stopped else 'the run'}: " + (
-        f"{type(error).__name__}: {said[:300]}"
-    )
+    cell.reason = f"{when}: {type(error).__name__}: {said[:300]}"
 
 
 def _ours(error: Exception) -> bool:

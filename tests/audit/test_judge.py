@@ -221,3 +221,32 @@ def test_a_family_that_cannot_run_here_is_skipped_in_every_cell():
     cells = list(audit_family("bitnet", [named("fresh-within-window"), named("no-cache")]))
     assert [c.result for c in cells] == ["skipped", "skipped"]
     assert all("Metal" in c.reason for c in cells)
+
+
+def test_a_family_that_a_release_broke_crashes_in_every_cell(monkeypatch):
+    from mlx_lm.models import mixtral
+
+    def broken(self, inputs, *more):
+        raise AttributeError("no such thing any more")
+
+    monkeypatch.setattr(mixtral.MixtralModel, "__call__", broken)
+    cells = list(audit_family("mixtral", [named("fresh-within-window"), named("no-cache")]))
+    assert [(c.result, c.codes) for c in cells] == [("crash", ["MD901"])] * 2
+    assert all("no such thing" in c.reason and "mixtral.py" in c.where for c in cells)
+
+
+def test_a_single_pass_that_breaks_past_the_window_is_a_crash(cell, monkeypatch):
+    from mlx_lm.models import mixtral
+
+    right = mixtral.MixtralModel.__call__
+
+    def short_only(self, inputs, *more):
+        if inputs.shape[1] > 8:
+            raise ValueError("[broadcast_shapes] Shapes (8,8) and (9,9) cannot be broadcast.")
+        return right(self, inputs, *more)
+
+    monkeypatch.setattr(mixtral.MixtralModel, "__call__", short_only)
+    found = cell("mixtral", "fresh-over-window", fresh=True)
+    assert (found.result, found.codes) == ("crash", ["MD901"])
+    assert found.reason.startswith("the single pass: ValueError")
+    assert found.trace
