@@ -27,7 +27,7 @@ __all__ = ["Confirmed", "Subject", "compose", "confirm", "of_trace", "script", "
 
 
 def script(found: Fault | Cell, *, seed: int = 0, control: Trace | None = None) -> str:
-    """The script of a fault's smallest schedule, or of a cell's own; of `control`, the nearest right schedule.
+    """The script of a fault's smallest schedule, of a cell's own, or of `control`, the nearest right one.
 
     Raises:
         UnjudgedError: there is no schedule, or the family cannot be built here.
@@ -82,7 +82,7 @@ def write(fault: Fault, directory: Path, *, seed: int = 0) -> Path | None:
     if not fault.smallest:
         return None
     path = Path(directory) / f"{fault.id}.py"
-    path.write_text(of_fault(fault, seed=seed), encoding="utf-8")
+    path.write_text(script(fault, seed=seed), encoding="utf-8")
     path.chmod(0o755)
     return path
 

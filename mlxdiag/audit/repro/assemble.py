@@ -9,7 +9,8 @@ from pprint import pformat
 import msgspec
 
 from mlxdiag.audit.repro import caller, parts
-from mlxdiag.audit.repro.emit import Emitter, helpers
+from mlxdiag.audit.repro.emit import Emitter
+from mlxdiag.audit.repro.library_calls import helpers
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay.ops import Event, Evict, Forward, Plan
 from mlxdiag.replay.prompts import Prompt

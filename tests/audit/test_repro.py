@@ -1,0 +1,208 @@
+"""Scripts that show a fault with mlx-lm alone: exit 1 while it is there, 0 once the library is mended."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+import mlx_lm
+import pytest
+
+from mlxdiag.audit import repro, schedules, text
+from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.models.mlx import zoo
+from mlxdiag.replay.shrink import shrink
+from mlxdiag.replay.shrink.oracles import inspecting, signature
+from mlxdiag.traces.reader import parse, read
+from tests.samples.expected import FOLDER, SAMPLES
+
+LIBRARY = Path(mlx_lm.__file__).parent
+
+
+def cell(family, scenario, *codes):
+    """A wrong cell as the audit writes it, without running the audit."""
+    trace = schedules.build(scenario, zoo.tiny(family))
+    return Cell(
+        library="mlx-lm",
+        family=family,
+        scenario=scenario,
+        result="fail",
+        codes=list(codes),
+        trace=text.of(trace),
+    )
+
+
+def performed(source):
+    """The exit code of a script that is run in this process, and what it prints."""
+    said = io.StringIO()
+    kept = mx.fast.scaled_dot_product_attention
+    with contextlib.redirect_stdout(said), pytest.raises(SystemExit) as ended:
+        exec(compile(source, "repro.py", "exec"), {"__name__": "__main__"})
+    mx.fast.scaled_dot_product_attention = kept
+    return ended.value.code, said.getvalue()
+
+
+def mended(folder, *changes):
+    """A copy of the library with lines of gemma2 replaced."""
+    shutil.copytree(LIBRARY, folder / "mlx_lm", ignore=shutil.ignore_patterns("__pycache__"))
+    path = folder / "mlx_lm" / "models" / "gemma2.py"
+    source = path.read_text()
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    path.write_text(source)
+    return folder
+
+
+def test_gemma2_ignores_its_window_until_it_is_mended(tmp_path):
+    path = tmp_path / "repro.py"
+    path.write_text(repro.script(cell("gemma2", "fresh-over-window", "MD108", "MD302")))
+    there = repro.confirm(path)
+    assert there.code == 1
+    assert "expected: layer 0 (sliding): position 8 of sequence a sees 1..8" in there.output
+    assert "seen:     layer 0 (sliding): position 8 of sequence a sees 0..8" in there.output
+    window = (
+        "            h = layer(h, mask, c)\n",
+        "            w = 8 if layer is self.layers[0] or layer is self.layers[2] else None\n"
+        "            m = create_attention_mask(h, c, window_size=w, return_array=True)\n"
+        "            if m is None and w is not None and c.offset >= w:\n"
+        "                m = mx.arange(c.offset + 1) > c.offset - w\n"
+        "            h = layer(h, m, c)\n",
+    )
+    gone = repro.confirm(path, library=mended(tmp_path / "fixed", window))
+    assert gone.code == 0, gone.output
+
+
+def test_gemma2_crashes_on_a_padded_batch_until_it_is_mended(tmp_path):
+    path = tmp_path / "repro.py"
+    path.write_text(repro.script(cell("gemma2", "left-padding", "MD901")))
+    there = repro.confirm(path)
+    assert there.code == 1
+    assert "expected: no exception" in there.output
+    assert "cannot be broadcast" in there.output
+    axis = (
+        "        if mask is not None:\n",
+        "        if mask is not None and mask.ndim == 4 and self.repeats > 1:\n"
+        "            mask = mx.expand_dims(mask, 2)\n"
+        "        if mask is not None:\n",
+    )
+    gone = repro.confirm(path, library=mended(tmp_path / "fixed", axis))
+    assert gone.code == 0, gone.output
+
+
+@pytest.mark.parametrize(
+    ("family", "scenario", "codes", "said"),
+    [
+        ("gemma3n", "no-cache", ("MD402",), "the logits of one forward of the same tokens"),
+        ("gemma3_text", "speculative-across-wrap", ("MD304", "MD402"), "the logits of one forward"),
+        ("phi3", "decode-across-window", ("MD302",), "position 8 of sequence a sees 0..8"),
+        ("llama4", "trim-after-wrap-chunk", ("MD302", "MD402"), "the logits of one forward"),
+        ("gemma2", "ragged-batch", ("MD901",), "cannot be broadcast"),
+        ("recurrent_gemma", "left-padding", ("MD402",), "of b, by"),
+    ],
+)
+def test_a_script_shows_the_true_faults_of_the_library(family, scenario, codes, said):
+    code, printed = performed(repro.script(cell(family, scenario, *codes)))
+    assert code == 1, printed
+    assert said in printed
+
+
+@pytest.mark.parametrize("family", ["gemma3_text", "llama"])
+@pytest.mark.parametrize(
+    "scenario",
+    ["fresh-over-window", "trim-then-chunk", "save-and-load", "trie-longer", "ragged-batch", "right-padding"],
+)
+def test_right_schedules_exit_with_zero(family, scenario):
+    """Both ways of looking: through every op, the script is no wronger than the library."""
+    trace = schedules.build(scenario, zoo.tiny(family))
+    for codes in (["MD402"], ["MD302"]):
+        fault = Fault(id="x", code=codes[0], codes=codes, library="mlx-lm", families=[family], cause="")
+        code, printed = performed(repro.script(fault, control=trace))
+        assert code == 0, printed
+        assert "OK: the schedule is right" in printed
+
+
+def test_what_the_library_refuses_is_no_fault():
+    trace = schedules.build("trim-after-wrap-decode", zoo.tiny("gemma3_text"))
+    fault = Fault(id="x", code="MD402", codes=["MD402"], library="mlx-lm", families=["gemma3_text"], cause="")
+    code, printed = performed(repro.script(fault, control=trace))
+    assert (code, "can_trim_prompt_cache says no" in printed) == (0, True), printed
+
+
+SMALL = {"gpt-oss-one-pass": "MD901", "gemma3-one-pass": "MD402", "gemma4-padding-left-behind": "MD404"}
+
+
+@pytest.mark.parametrize(("name", "code"), SMALL.items())
+def test_a_recorded_schedule_hands_in_what_its_server_did(name, code):
+    assert name in SAMPLES
+    recorded = read(FOLDER / f"{name}.yaml")
+    headline = frozenset({signature(inspect_trace(recorded).findings[0])})
+    small = shrink(recorded, inspecting(), 5000, target=headline)
+    source = repro.of_trace(small.trace, source=name, codes=(code,), cause="a mask that is too short")
+    ended, printed = performed(source)
+    assert ended == 1, printed
+    if "mask" in source.split('"""')[1] and code != "MD404":
+        assert "done by this script itself" in source
+    control = repro.of_trace(small.control, source=name, codes=(code,), passes=True)
+    assert performed(control)[0] == 0
+
+
+def test_a_script_needs_mlx_lm_alone():
+    source = repro.script(cell("gemma3_text", "speculative-across-wrap", "MD402"))
+    imported = {
+        line.split()[1].split(".")[0]
+        for line in source.splitlines()
+        if line.strip().startswith(("import ", "from "))
+    }
+    assert imported <= {"copy", "hashlib", "inspect", "os", "sys", "mlx", "mlx_lm", "tempfile"}
+    assert "mlxdiag" not in source
+
+
+def test_a_script_that_cannot_run_says_so(tmp_path):
+    path = tmp_path / "repro.py"
+    source = repro.script(cell("gemma2", "fresh-over-window", "MD302"))
+    path.write_text(source.replace("from mlx_lm.models import gemma2", "from mlx_lm.models import gemma2000"))
+    ran = repro.confirm(path)
+    assert ran.code == 2
+    assert "could not run" in ran.output
+
+
+def test_faults_are_written_under_their_names(tmp_path):
+    wrong = cell("gemma2", "fresh-over-window", "MD108", "MD302")
+    fault = Fault(
+        id="gemma2-window",
+        code="MD302",
+        codes=wrong.codes,
+        library="mlx-lm",
+        families=["gemma2"],
+        cause='one causal mask for """every""" layer',
+        where="mlx_lm/models/gemma2.py:176",
+        smallest=wrong.trace,
+    )
+    path = repro.write(fault, tmp_path)
+    assert path == tmp_path / "gemma2-window.py"
+    compile(path.read_text(), str(path), "exec")
+    assert "Where: mlx_lm/models/gemma2.py:176" in path.read_text()
+    assert (
+        repro.write(Fault(id="y", code="MD402", library="mlx-lm", families=["llama"], cause=""), tmp_path)
+        is None
+    )
+    with pytest.raises(UnjudgedError, match="no schedule"):
+        repro.script(Fault(id="y", code="MD402", library="mlx-lm", families=["llama"], cause=""))
+
+
+def test_the_schedule_of_a_script_is_that_of_the_trace():
+    wrong = cell("gemma3_text", "speculative-across-wrap", "MD402")
+    source = repro.script(wrong)
+    feeds = [line for line in source.splitlines() if "run.feed(" in line]
+    fed = [
+        len(entry.rows) and entry.rows[0].tokens
+        for entry in parse(wrong.trace).entries
+        if entry.rows[0].tokens
+    ]
+    assert [line.count(",") for line in feeds] == fed, "one comma a token, and one after the cache"
