@@ -22,7 +22,10 @@ TELLING = ("MD901", "MD902", "MD1", "MD2", "MD3", "MD5", "MD9", "MD4")
 
 
 def group(cells: Iterable[Cell], causes: Causes, source: Locator) -> tuple[list[Cell], list[Fault]]:
-    """The cells with excuses and causes written into them, and the faults behind the wrong ones."""
+    """The cells with excuses and causes written into them, and the faults behind the wrong ones.
+
+    An entry whose line is not in this copy of the library explains and excuses nothing in it.
+    """
     judged = [_judged(cell, causes, source) for cell in cells]
     single = [_fault(cell, causes) for cell in judged if cell.wrong]
     return judged, join(single, judged)
@@ -76,16 +79,15 @@ def _judged(cell: Cell, causes: Causes, source: Locator) -> Cell:
     if not cell.wrong:
         return cell
     excuse = causes.excusing(cell) if cell.result == "fail" else None
-    if excuse is not None:
+    if excuse is not None and source.line(excuse.where) is not None:
         return msgspec.structs.replace(
             cell, result="pass", excuse=excuse.name, reason=" ".join(excuse.text.split()), signature=""
         )
     cause = causes.explaining(cell)
-    if cause is None:
+    line = source.line(cause.where) if cause is not None else None
+    if cause is None or line is None:
         return msgspec.structs.replace(cell, signature=_derived(cell, source))
-    line = source.line(cause.where)
-    where = f"{cause.where.file}:{line}" if line else cell.where or cause.where.file
-    return msgspec.structs.replace(cell, signature=cause.name, where=where)
+    return msgspec.structs.replace(cell, signature=cause.name, where=f"{cause.where.file}:{line}")
 
 
 def _derived(cell: Cell, source: Locator) -> str:

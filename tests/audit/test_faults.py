@@ -137,6 +137,18 @@ def test_an_excuse_makes_a_pass_only_where_it_allows_every_code(source):
     assert sum(len(fault.cells) for fault in faults) == 4
 
 
+def test_an_entry_whose_line_is_gone_explains_and_excuses_nothing(source):
+    gone = {"snippet": "no such line"}
+    held = causes(
+        entry("it", ["*"], ["one"], ["MD302"], code="MD302", **gone),
+        excuses=[entry("harmless", ["a"], ["two"], ["MD302"], **gone)],
+    )
+    cells = [cell("a", "one", "MD302"), cell("a", "two", "MD302")]
+    judged, faults = group(cells, held, source)
+    assert [one.result for one in judged] == ["fail", "fail"]
+    assert not any(fault.known for fault in faults)
+
+
 def test_passing_and_skipped_cells_are_left_as_they_are(source):
     cells = [cell("a", "one", result="pass"), cell("a", "two", "MD302", result="skipped")]
     anything = causes(entry("anything", ["*"], ["*"], ["MD302"], code="MD302"))
