@@ -140,7 +140,7 @@ def choose(known: Sequence[str], asked: Sequence[str], shard: tuple[int, int] | 
         return tuple(families)
     index, count = shard
     if count > len(families):
-        raise UsageError(f"--shard {index}/{count}: there are only {len(families)} families to share out")
+        raise UsageError(f"--shard {index}/{count}: only {len(families)} to share out")
     return tuple(families[index - 1 :: count])
 
 

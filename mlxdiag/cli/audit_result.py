@@ -17,6 +17,7 @@ from mlxdiag.errors import CLEAN, FINDINGS, UNJUDGED, UsageError
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.audit.formats import renderer
 from mlxdiag.reports.audit.shown import Shown
+from mlxdiag.reports.view import count
 
 
 class Given(msgspec.Struct, kw_only=True):
@@ -51,7 +52,7 @@ def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> 
     settings = given.settings
     if given.write_baseline is not None:
         write_file(given.write_baseline, baselines.dump(baselines.of(audit)))
-        complain(f"{given.write_baseline}: accepts {len(audit.faults)} faults")
+        complain(f"{given.write_baseline}: accepts {count(len(audit.faults), 'fault')}")
     difference = baselines.compare(given.held, audit) if given.held is not None else None
     visible = [fault for fault in audit.faults if selected(fault, settings)]
     terminal = settings.format == "text" and settings.output is None and colour()
@@ -127,6 +128,6 @@ def summarise(shown: Shown, settings: Settings) -> None:
         complain(f"as expected: {told}" if seen == expected else f"expected {wanted}, seen {told}")
     lost = sum(map(words.unfinished, audit.cells))
     if lost:
-        complain(f"{lost} cells have no verdict, by a fault of mlxdiag: see their reasons")
+        complain(f"{count(lost, 'cell')} without a verdict, by a fault of mlxdiag: see the reason")
     elif words.nothing_judged(audit):
         complain("could not judge: no cell gave a verdict")

@@ -108,7 +108,7 @@ def test_shards_share_the_families_out_evenly_and_wholly():
 
 
 def test_more_shards_than_families_are_refused():
-    with pytest.raises(UsageError, match="only 2 families"):
+    with pytest.raises(UsageError, match="only 2 to share out"):
         choose(["a", "b"], (), (1, 3))
 
 

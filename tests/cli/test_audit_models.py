@@ -65,7 +65,7 @@ def test_the_same_audit_is_the_same_text(library, capsys):
 def test_our_own_failure_is_never_clean(library, capsys):
     ran = audit(capsys, "raising", "-o", "x.json", "--format", "json")
     assert ran.code == 4
-    assert "1 cells have no verdict, by a fault of mlxdiag" in ran.err
+    assert "1 cell without a verdict, by a fault of mlxdiag" in ran.err
     assert not (library / "x.json").exists()
 
 
@@ -78,7 +78,7 @@ def test_our_own_failure_is_never_clean(library, capsys):
         (("good", "--shard", "3/2"), 2, "--shard: '3/2' is not I/N"),
         (("good", "--shard", "0/2"), 2, "--shard"),
         (("good", "--shard", "a"), 2, "--shard"),
-        (("good", "--shard", "1/2"), 2, "only 1 families"),
+        (("good", "--shard", "1/2"), 2, "only 1 to share out"),
         (("good", "--jobs", "0"), 2, "--jobs"),
         (("good", "--seed", "-1"), 2, "--seed"),
         (("good", "--time-limit", "0"), 2, "--time-limit"),

@@ -30,16 +30,16 @@ def text(found: dict[str, Any]) -> str:
     """For people."""
     scenarios = found["scenarios"]
     longest = max((len(scenario["name"]) for scenario in scenarios), default=0)
-    lines = [f"{len(scenarios)} scenarios"]
+    lines = [f"scenarios: {len(scenarios)}"]
     group = None
     for scenario in scenarios:
         if scenario["group"] != group:
             group = scenario["group"]
             lines.append(f"  {group}")
         lines.append(f"    {scenario['name']:{longest}}  {scenario['title']}")
-    lines.append(f"{len(found['families'])} families")
+    lines.append(f"families: {len(found['families'])}")
     lines += _paragraph(", ".join(found["families"]))
-    lines.append(f"{len(found['no_families'])} modules of the library are no family")
+    lines.append(f"modules that are no family: {len(found['no_families'])}")
     for name, reason in found["no_families"].items():
         lines += _paragraph(f"{name}: {reason}")
     return "\n".join(lines) + "\n"
