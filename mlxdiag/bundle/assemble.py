@@ -118,7 +118,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     account = summary.Account(
         trace=trace, report=report, environment=told, model=card, controls=found.controls,
         reproduction=found.sentences, notes=notes,
-        short=found.short,
+        short=found.short, headline=found.headline,
     )  # fmt: skip
     made = _finish(order, members, missing, cleaned, cleaner, machine, account)
     return msgspec.structs.replace(made, warnings=source.warnings)

@@ -92,12 +92,24 @@ def _trace(name: str, data: bytes) -> Iterator[Problem]:
 
 
 def _private(members: Mapping[str, bytes], facts: Facts) -> Iterator[Problem]:
+    words, tokens = _asked(members)
+    for hit in detector.scan(members, facts, asked=words, raw_ids=tokens):
+        yield Problem("private", str(hit))
+
+
+def asked_for(members: Mapping[str, bytes]) -> list[str]:
+    """What the bundle says that its reporter put in by name, which is not held against it: in words."""
+    words, tokens = _asked(members)
+    return [*(f"the word {word!r}" for word in words), *(["token ids as they are"] if tokens else [])]
+
+
+def _asked(members: Mapping[str, bytes]) -> tuple[list[str], bool]:
     index = _json(members.get("bundle.json", b""))
     asked: Any = index.get("asked_for") if isinstance(index, dict) else None
     asked = asked if isinstance(asked, dict) else {}
-    words = [word for word in asked.get("words") or [] if isinstance(word, str)]
-    for hit in detector.scan(members, facts, asked=words, raw_ids=asked.get("tokens") is True):
-        yield Problem("private", str(hit))
+    listed = asked.get("words")
+    words = [word for word in listed if isinstance(word, str)] if isinstance(listed, list) else []
+    return words, asked.get("tokens") is True
 
 
 def _json(data: bytes) -> Any:

@@ -17,7 +17,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Stable, for scripts: `single-pass`, `chunk-64`, `float32`."""
     what: str
-    """In words."""
+    """In words; `{}` stands for `value`."""
+    value: str = ""
+    """Of several controls that differ in one thing: that thing."""
     result: str
     """passes, fails (the same fault), fails differently, or not tried."""
     codes: tuple[str, ...] = ()
@@ -27,6 +29,12 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     numbers: dict[str, Any] = {}
 
 
+def in_words(control: Control, *more: Control) -> str:
+    """`what` with its value; with those of others of the same kind, where there are any."""
+    return control.what.replace("{}", ", ".join(one.value for one in (control, *more)))
+
+
 def document(controls: tuple[Control, ...]) -> dict[str, Any]:
     """`controls.json`."""
-    return {"schema": SCHEMA, "controls": msgspec.to_builtins(controls)}
+    told = [{**msgspec.to_builtins(one), "what": in_words(one)} for one in controls]
+    return {"schema": SCHEMA, "controls": told}

@@ -10,6 +10,7 @@ people write to each other. What it finds is reported by place and kind; the tex
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -38,6 +39,9 @@ FORBIDDEN = frozenset(
     }
 )  # fmt: skip
 """Names under which a bundle holds no text: a placeholder in brackets or a number may stand there."""
+
+
+_WORD = re.compile(r"[\w][\w./+-]{2,79}\Z", re.ASCII)
 
 
 class Hit(msgspec.Struct, frozen=True, order=True):
@@ -124,9 +128,10 @@ _NO_TEXT = ("none", "null", "true", "false", "localhost")
 
 
 def _without(line: str, words: frozenset[str]) -> str:
+    """Words that may stay, where they stand as words; a word that is only a piece of one excuses nothing."""
     for word in words:
-        if word in line:
-            line = line.replace(word, "")
+        if word in line and _WORD.match(word):
+            line = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", "", line)
     return line
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mlxdiag.bundle.controls import PASSES, Control
 from mlxdiag.errors import MlxdiagError
-from mlxdiag.inspect.findings import Finding
+from mlxdiag.inspect.findings import Finding, codes
 from mlxdiag.reports.view import count
 from mlxdiag.traces.types import FORWARD_PHASES, Entry, Trace
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mlxdiag.replay.shrink import Shrunk
 
 MOST_STEPS = 6
+SCHEDULED = frozenset({"MD203", "MD206", "MD404"})
+"""Faults of what is fed and sampled: a library that does as it is told shows them too."""
 
 
 def in_short(fault: Finding, small: Shrunk, controls: Sequence[Control]) -> Iterator[str]:
@@ -27,7 +29,7 @@ def in_short(fault: Finding, small: Shrunk, controls: Sequence[Control]) -> Iter
     )
     if small.control is not None:
         yield f"The nearest that passes: {describe(small.control)}."
-    yield from _whose(small.trace, controls)
+    yield from _whose(fault, small.trace, controls)
 
 
 def describe(trace: Trace) -> str:
@@ -66,7 +68,7 @@ def _fed(tokens: int | None, padded: int | None, offset: int | None) -> str:
     return said + (f" at {offset}" if offset else "")
 
 
-def _whose(trace: Trace, controls: Sequence[Control]) -> Iterator[str]:
+def _whose(fault: Finding, trace: Trace, controls: Sequence[Control]) -> Iterator[str]:
     """The replay puts in what the recorded program did and the library does not: then it is the program's."""
     from mlxdiag.replay import experiment
 
@@ -81,6 +83,11 @@ def _whose(trace: Trace, controls: Sequence[Control]) -> Iterator[str]:
             "It lies in the program that calls the library, not in mlx-lm: the reproduction puts in what the "
             f"trace shows that program do ({'; '.join(planted)})"
             + (", and mlx-lm's own masks and caches pass." if right else ".")
+        )
+    elif right and codes([fault]) & SCHEDULED:
+        yield (
+            "It lies in the program that schedules, not in mlx-lm: the reproduction feeds and samples as the "
+            "trace shows that program do, and a single pass of the same tokens is right."
         )
     elif right:
         yield "It lies on this path of mlx-lm: nothing is put in, and a single pass of the tokens is right."

@@ -16,6 +16,8 @@ LONGEST_QUOTE = 4
 """Words. Libraries quote names; what is quoted at greater length is somebody's text."""
 MOST_UNKNOWN = 0.4
 """Share of unknown words above which a message is somebody's text, whatever its other words are."""
+SHORTEST_NUMBER = 9
+"""Digits from which a number is not likely to be a length or an offset as well."""
 LONGEST_SHAPE = 8
 """Integers. Shapes have six axes at most, scheduler counts a few more; token ids come in hundreds."""
 
@@ -105,8 +107,15 @@ class Messages:
     def take(self, rule: str, original: str) -> None:
         """Count a removal; what had been removed from it before is not its own."""
         for piece in _MARKED.split(original)[::2]:
-            self.ledger.take(rule, piece, count=0)
+            if self._tells(piece):
+                self.ledger.take(rule, piece, count=0)
         self.ledger.take(rule)
+
+    def _tells(self, text: str) -> bool:
+        """Whether finding it again would mean anything: known words and short numbers stand elsewhere too."""
+        if any(c.isalpha() for c in text):
+            return not self.vocabulary.knows(text)
+        return not text.strip().isdigit() or len(text.strip()) >= SHORTEST_NUMBER
 
     def _put(self, rule: str, original: str, mark: str) -> str:
         self.take(rule, original)

@@ -43,6 +43,8 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     missing: dict[str, str] = {}
     controls: tuple[Control, ...] = ()
     sentences: tuple[str, ...] = ()
+    headline: Finding | None = None
+    """The finding that is shown."""
     short: tuple[str, ...] = ()
     """Where the fault lies and where its edge is, each in a sentence."""
 
@@ -74,7 +76,8 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say) -> Reproduction:
     seq = best[0].seq if best is not None else None
     controls = tuple(Trial(schedule, seq, frozenset(target), say, whole=trace).all())
     short = tuple(in_short(*best, controls)) if best is not None else ()
-    return msgspec.structs.replace(scripts, controls=controls, short=short)
+    headline = best[0] if best is not None else None
+    return msgspec.structs.replace(scripts, controls=controls, short=short, headline=headline)
 
 
 def _unable(wanted: bool) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from mlxdiag.bundle import tokenlines
 from mlxdiag.bundle.calls import table
-from mlxdiag.bundle.controls import Control
+from mlxdiag.bundle.controls import Control, in_words
 from mlxdiag.bundle.ledger import Removed
 from mlxdiag.bundle.parts import Part
 from mlxdiag.bundle.projects import Project
@@ -21,11 +21,6 @@ from mlxdiag.traces.types import Trace
 REQUIRED = "**REQUIRED**"
 MOST_FINDINGS = 6
 MOST_ERRORS = 3
-HEADLINES = {
-    "MD9": "a shape error ends the run",
-    "MD6": "the answer collapses",
-    "MD4": "the logits are wrong",
-}
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +31,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, Any]
     model: Mapping[str, Any]
     controls: tuple[Control, ...] = ()
+    headline: Finding | None = None
+    """The finding that the reproduction shows."""
     short: tuple[str, ...] = ()
     """The whole in a few sentences."""
     reproduction: tuple[str, ...] = ()
@@ -75,7 +72,7 @@ def render(account: Account, project: Project, version: str) -> str:
 def title(account: Account) -> str:
     """One line: which model, which fault, where."""
     name = account.model.get("name") or account.model.get("architecture") or "unknown model"
-    found = _worst(account.report)
+    found = account.headline or _worst(account.report)
     if found is None:
         return f"{name}: no rule fired on this trace"
     where = view.place(found)
@@ -136,7 +133,7 @@ def _finding(account: Account) -> Iterator[str]:
     if more > 0:
         yield f"and {more} more in findings.json"
         yield ""
-    worst = _worst(account.report)
+    worst = account.headline or _worst(account.report)
     if worst is not None and worst.step is not None:
         yield from table(account.trace, worst.step)
 
@@ -158,7 +155,7 @@ def _expected(account: Account) -> Iterator[str]:
         "Every query attends exactly the positions that the model's config gives it, and the logits of a "
         "prompt fed in pieces are those of the same prompt fed at once."
     )
-    worst = _worst(account.report)
+    worst = account.headline or _worst(account.report)
     if worst is not None:
         yield ""
         yield f"Seen instead: {worst.message}."
@@ -175,13 +172,13 @@ def _tried(account: Account) -> Iterator[str]:
 
 
 def _alike(controls: tuple[Control, ...]) -> Iterator[tuple[str, str, str]]:
-    """Neighbours with the same outcome as one line."""
-    rows = [(c.what, c.result, c.reason or ", ".join(c.codes) or "no rule fired") for c in controls]
-    for (result, seen), group in groupby(rows, key=lambda row: row[1:]):
-        names = [what for what, _, _ in group]
-        first = names[0]
-        rest = [name.removeprefix("misfit policy ") for name in names[1:]]
-        yield ", ".join([first, *rest]), result, seen
+    """Neighbours of one kind with the same outcome as one line."""
+
+    def outcome(control: Control) -> tuple[str, str, str]:
+        return control.what, control.result, control.reason or ", ".join(control.codes) or "no rule fired"
+
+    for (_, result, seen), group in groupby(controls, key=outcome):
+        yield in_words(*group), result, seen
 
 
 def _model(account: Account) -> Iterator[str]:

@@ -32,16 +32,19 @@ class Seen(msgspec.Struct, frozen=True):
     wrong: int
     empty: int
     max_abs: float | None
-    planted: tuple[str, ...]
-    dtype: str
+    agrees: bool
+    """Logits were compared, and none is off by more than rounding."""
 
     def in_words(self) -> str:
         """What the run showed beside its codes."""
         if self.crash is not None:
             return f"crash: {self.crash}"
-        said = [f"{n} {what}" for n, what in ((self.empty, "empty rows"), (self.wrong, "wrong queries")) if n]
-        if self.max_abs is not None:
-            said.append(f"largest difference from the single pass {self.max_abs:.2g}")
+        counted = ((self.empty, "empty rows"), (self.wrong, "wrong queries"))
+        said = [f"{what}: {n}" for n, what in counted if n]
+        if self.agrees:
+            said.append("logits agree with the single pass")
+        elif self.max_abs is not None:
+            said.append(f"logits off by up to {self.max_abs:.2g}")
         return "; ".join(said)
 
 
@@ -56,10 +59,10 @@ def run(trace: Trace, policy: str | None = None) -> Seen | str:
         ran = experiment.run_policies(prepared, instance, (policy or prepared.plan.misfit,))[0]
     except MlxdiagError as error:
         return str(error)
-    return _seen(ran, prepared.plan.planted)
+    return _seen(ran)
 
 
-def _seen(ran: Ran, planted: tuple[str, ...]) -> Seen:
+def _seen(ran: Ran) -> Seen:
     loud = [f for f in ran.report.findings if f.severity != "info"]
     outcome = ran.outcome
     return Seen(
@@ -69,8 +72,7 @@ def _seen(ran: Ran, planted: tuple[str, ...]) -> Seen:
         wrong=outcome.wrong_window + outcome.padding,
         empty=outcome.empty,
         max_abs=outcome.max_abs,
-        planted=planted,
-        dtype="float32",
+        agrees=outcome.max_abs is not None and outcome.first_wrong is None,
     )
 
 
@@ -99,7 +101,8 @@ class Trial:
 
     def all(self) -> Iterator[Control]:
         """Every control, in the order in which a reader wants them."""
-        whole = self._control("as-recorded", "the smallest schedule that shows the fault", self.trace)
+        what = "the smallest schedule that shows the fault" if self.fault else "the schedule as recorded"
+        whole = self._control("as-recorded", what, self.trace)
         yield whole
         yield self._precision(whole)
         yield self._concurrency()
@@ -123,13 +126,20 @@ class Trial:
         still = not isinstance(seen, str) and self._result(seen) == FAILS
         return scaled if still else self.trace
 
-    def _control(self, name: str, what: str, trace: Trace, policy: str | None = None) -> Control:
-        self.say(f"trying {what} ...")
+    def _control(
+        self, name: str, what: str, trace: Trace, policy: str | None = None, *, value: str = ""
+    ) -> Control:
+        self.say(f"trying {what.replace('{}', value)} ...")
         seen = run(trace, policy)
         if isinstance(seen, str):
-            return _untried(name, what, seen)
+            return _untried(name, what, seen, value)
         return Control(
-            name=name, what=what, result=self._result(seen), codes=seen.codes, reason=_reason(seen)
+            name=name,
+            what=what,
+            value=value,
+            result=self._result(seen),
+            codes=seen.codes,
+            reason=_reason(seen),
         )
 
     def _result(self, seen: Seen) -> str:
@@ -143,7 +153,7 @@ class Trial:
             return _untried("float32", what, whole.reason)
         reason = {
             FAILS: "the fault is there in float32, so it is no matter of precision",
-            PASSES: "in float32 it is right: precision may be the cause, or the replay cannot show the fault",
+            PASSES: "in float32 it is right" + (": precision may be the cause" if self.fault else ""),
             OTHER: "in float32 another fault shows",
         }[whole.result]
         return Control(name="float32", what=what, result=whole.result, codes=whole.codes, reason=reason)
@@ -163,13 +173,13 @@ class Trial:
     def _chunks(self, prompt: Prompt) -> Iterator[Control]:
         """Powers of two up to the prompt, then the exact edge by halves where the result changes."""
         own = variants.can_be_rebuilt(prompt)
-        if prompt.handed and not own:
+        if (prompt.handed and not own) or not self._same_caches(prompt):
             reason = (
                 "the program's own mask or cache is at fault, and how it would look at another length is not "
-                "in the trace; with the library's own masks every chunk size passes if the single pass does"
+                "in the trace"
             )
             yield _untried("chunk", "other chunk sizes", reason)
-            return
+            own = False
         made = "the scheduler's mask built as it was" if own else "the library's own masks"
         results: dict[int, Control] = {}
         for size in _sizes(prompt):
@@ -177,9 +187,21 @@ class Trial:
         yield from (results[size] for size in sorted(results))
         yield from self._edge(prompt, own, made, results)
 
+    def _same_caches(self, prompt: Prompt) -> bool:
+        """Whether a variant runs on the recorded caches: some are known by their calls alone."""
+        try:
+            recorded = experiment.prepare(self.ground, source="trace.yaml").plan.caches
+            varied = experiment.prepare(
+                variants.chunked(self.ground, prompt, prompt.chunk), source="trace.yaml"
+            ).plan.caches
+        except MlxdiagError:
+            return False
+        return recorded == varied
+
     def _chunk(self, prompt: Prompt, size: int, own: bool, made: str) -> Control:
         trace = variants.chunked(self.ground, prompt, size, own=own)
-        return self._control(f"chunk-{size}", f"{_tokens(prompt)} in chunks of {size}, {made}", trace)
+        what = f"{_tokens(prompt)} in chunks of {{}}, {made}"
+        return self._control(f"chunk-{size}", what, trace, value=str(size))
 
     def _edge(self, prompt: Prompt, own: bool, made: str, results: dict[int, Control]) -> Iterator[Control]:
         sizes = [size for size in sorted(results) if results[size].result != NOT_TRIED]
@@ -218,7 +240,8 @@ class Trial:
             return
         for policy in POLICIES:
             if policy != plan.misfit:
-                yield self._control(f"misfit-{policy}", f"misfit policy {policy}", self.trace, policy)
+                what = "misfit policy {}"
+                yield self._control(f"misfit-{policy}", what, self.trace, policy, value=policy)
 
 
 def _sizes(prompt: Prompt) -> list[int]:
@@ -238,5 +261,5 @@ def _reason(seen: Seen) -> str:
     return "; ".join(part for part in (named, words) if part)
 
 
-def _untried(name: str, what: str, reason: str) -> Control:
-    return Control(name=name, what=what, result=NOT_TRIED, reason=reason)
+def _untried(name: str, what: str, reason: str, value: str = "") -> Control:
+    return Control(name=name, what=what, value=value, result=NOT_TRIED, reason=reason)

@@ -15,6 +15,7 @@ from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Mask, Row, Sc
 PROMPT = ("prefill", "chunk")
 MIDDLE = 8
 """Window of the schedule whose chunks are varied: large enough for sizes on both sides of it."""
+REBUILT = (None, "causal", "padded", "capped")
 MOST_DECODES = 8
 """Forwards of one token that a variant repeats."""
 
@@ -29,6 +30,8 @@ class Prompt(msgspec.Struct, frozen=True):
     decodes: int
     mask: Mask | None = None
     """The scheduler's mask of the last forward that had one."""
+    at: int = 0
+    """Where the sequence stood when it was given that mask."""
     masked: frozenset[str] = frozenset()
     """Phases of the forwards that had one."""
     window: int | None = None
@@ -53,15 +56,16 @@ def prompt_of(trace: Trace, seq: str | None) -> Prompt | None:
     first = [(entry, row) for entry, row in fed if entry.kind in PROMPT]
     if not first:
         return None
-    masks = [entry.mask for entry, _ in first if entry.mask is not None]
+    masks = [(entry.mask, row.offset or 0) for entry, row in first if entry.mask is not None]
     return Prompt(
         seq=name,
         tokens=sum(row.tokens or 0 for _, row in first),
         chunk=max(row.tokens or 0 for _, row in first),
         decodes=min(sum(entry.kind == "decode" for entry, _ in fed), MOST_DECODES),
-        mask=masks[-1] if masks else None,
+        mask=masks[-1][0] if masks else None,
+        at=masks[-1][1] if masks else 0,
         masked=frozenset(entry.kind for entry, _ in first if entry.mask is not None),
-        window=_window(trace, masks[-1].family if masks else None),
+        window=_window(trace, masks[-1][0].family if masks else None),
         handed=any(_foreign(call) for entry, _ in first for call in entry.attention or ()),
     )
 
@@ -101,26 +105,36 @@ def _forwards(prompt: Prompt, chunk: int, own: bool) -> Iterator[Entry]:
 
 
 def _mask(prompt: Prompt, offset: int, tokens: int) -> Mask | None:
-    """A mask built as the recorded one was: at the offset that it was built with, zero or the right one."""
+    """Built as the recorded one was: at zero, at the right offset, or at what the window keeps of it."""
     old = prompt.mask
-    if old is None or not can_be_rebuilt(prompt):
+    built = _built_at(prompt, offset)
+    if old is None or built is None:
         return None
+    keys = built + tokens
     if old.builder == "capped":
-        return replace(old, shape=(tokens, min(prompt.window or 0, offset + tokens)))
-    built = 0 if old.offset == 0 else offset
-    return replace(old, shape=(tokens, built + tokens), offset=built)
+        keys = min(prompt.window or keys, keys)
+    return replace(old, shape=(tokens, keys), offset=built)
+
+
+def _built_at(prompt: Prompt, offset: int) -> int | None:
+    """The offset that the recorded program would build its mask with; None where no rule explains its own."""
+    old, kept = prompt.mask, (prompt.window or 0) - 1
+    if old is None or old.offset is None:
+        return None
+    if old.offset == prompt.at:
+        return offset
+    if prompt.window is not None and old.offset == min(prompt.at, kept):
+        return min(offset, kept)
+    return 0 if old.offset == 0 else None
 
 
 def can_be_rebuilt(prompt: Prompt) -> bool:
     """Whether the rule of the scheduler's mask is known well enough to hand it in at other lengths."""
-    mask = prompt.mask
-    if mask is None or mask.shape is None or len(mask.shape) != 2:
+    old = prompt.mask
+    if old is None or old.shape is None or len(old.shape) != 2 or old.builder not in REBUILT:
         return False
-    if mask.builder == "capped":
-        return prompt.window is not None and mask.shape[1] == prompt.window
-    if mask.offset is None:
-        return False
-    return mask.builder in (None, "causal", "padded") and mask.shape[1] == mask.offset + mask.shape[0]
+    made = _mask(prompt, prompt.at, old.shape[0])
+    return made is not None and made.shape == old.shape
 
 
 def _window(trace: Trace, family: str | None) -> int | None:

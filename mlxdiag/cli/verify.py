@@ -41,14 +41,15 @@ def main(
     if format == "json":
         write_result(json.pretty(_document(bundle, members, found)), output)
     else:
-        write_result("\n".join(_text(bundle, members, found)), output)
+        write_result("\n".join(_text(bundle, members, found, check.asked_for(members))), output)
     return FINDINGS if found else CLEAN
 
 
-def _text(bundle: Path, members: dict[str, bytes], found: list[Problem]) -> list[str]:
+def _text(bundle: Path, members: dict[str, bytes], found: list[Problem], asked: list[str]) -> list[str]:
     size = sum(len(data) for data in members.values())
     lines = [f"{bundle}: {len(members)} members, {size} bytes unpacked"]
     lines += [f"  {one.kind}: {one.text}" for one in found]
+    lines += [f"  asked for by its reporter, and not looked at: {one}" for one in asked]
     if not found:
         lines.append("  whole: checksums and schemas fit, and nothing private was found in it")
         lines.append(f"  next: mlxdiag inspect {bundle}; mlxdiag replay {bundle}")
