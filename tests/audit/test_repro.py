@@ -47,10 +47,10 @@ def performed(source):
     return ended.value.code, said.getvalue()
 
 
-def mended(folder, *changes):
-    """A copy of the library with lines of gemma2 replaced."""
+def mended(folder, *changes, file="models/gemma2.py"):
+    """A copy of the library with lines of one file replaced."""
     shutil.copytree(LIBRARY, folder / "mlx_lm", ignore=shutil.ignore_patterns("__pycache__"))
-    path = folder / "mlx_lm" / "models" / "gemma2.py"
+    path = folder / "mlx_lm" / file
     source = path.read_text()
     for old, new in changes:
         assert old in source
@@ -95,6 +95,23 @@ def test_gemma2_crashes_on_a_padded_batch_until_it_is_mended(tmp_path):
     assert gone.code == 0, gone.output
 
 
+def test_speculative_decoding_may_be_mended_by_keeping_away_from_rings(tmp_path):
+    path = tmp_path / "repro.py"
+    path.write_text(repro.script(cell("gemma3_text", "speculative-across-wrap", "MD402")))
+    there = repro.confirm(path)
+    assert there.code == 1
+    assert "speculative_generate_step gives what generate_step gives" in there.output
+    rewind = "    def _rewind_cache(num_draft, num_accept):\n"
+    refusal = (
+        "    if any(getattr(c, 'max_size', None) for c in model_cache):\n"
+        "        raise ValueError('a ring cannot be rolled back')\n\n"
+    )
+    fixed = mended(tmp_path / "fixed", (rewind, refusal + rewind), file="generate.py")
+    gone = repro.confirm(path, library=fixed)
+    assert gone.code == 0, gone.output
+    assert "a ring cannot be rolled back" in gone.output
+
+
 @pytest.mark.parametrize(
     ("family", "scenario", "codes", "said"),
     [
@@ -115,7 +132,15 @@ def test_a_script_shows_the_true_faults_of_the_library(family, scenario, codes, 
 @pytest.mark.parametrize("family", ["gemma3_text", "llama"])
 @pytest.mark.parametrize(
     "scenario",
-    ["fresh-over-window", "trim-then-chunk", "save-and-load", "trie-longer", "ragged-batch", "right-padding"],
+    [
+        "fresh-over-window",
+        "speculative-before-wrap",
+        "trim-then-chunk",
+        "save-and-load",
+        "trie-longer",
+        "ragged-batch",
+        "right-padding",
+    ],
 )
 def test_right_schedules_exit_with_zero(family, scenario):
     """Both ways of looking: through every op, the script is no wronger than the library."""

@@ -12,10 +12,12 @@ from mlxdiag.audit.repro import caller, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import helpers
 from mlxdiag.models.adapter import Instance
-from mlxdiag.replay.ops import Event, Evict, Forward, Plan
+from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
 from mlxdiag.replay.prompts import Prompt
 
 WIDTH = 110
+GENERATED = 16
+"""Tokens that speculative decoding is asked for: enough to pass a tiny window from below."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +80,8 @@ def _parts(subject: Subject) -> Iterator[str]:
     yield "def schedule(run):\n" + "\n".join(f"    {line}" for line in lines)
     if "the_sampled_row" in looks:
         yield parts.SAMPLED
+    if "by_generating" in looks:
+        yield parts.GENERATE
     if "against_the_single_pass" in looks:
         yield parts.SINGLE_PASS.format(single="make_prompt_cache(model)")
     if sight or consumer:
@@ -95,10 +99,21 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
     comparable = not quantised and not fewer
     parity = comparable and (any(code.startswith("MD4") for code in codes) or "MD901" in codes)
     if parity:
-        return [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
+        looks = [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
+        return [*looks, "by_generating"] if drafts(plan) else looks
     if "MD901" in codes:
         return []
     return ["by_sight"]
+
+
+def drafts(plan: Plan) -> tuple[list[str], int] | None:
+    """Where tokens are rolled back as the library itself does it: sequences, and the longest draft."""
+    cuts = [op for op in plan.ops if isinstance(op, Cut) and op.phase == "rollback"]
+    own = not plan.planted and not any(op.kept for op in cuts)
+    verified = [op.width for op in plan.forwards if op.phase == "verify"]
+    if not cuts or not own or not verified or any(len(op.feeds) > 1 for op in plan.forwards):
+        return None
+    return [op.seqs[0] for op in cuts], max(max(verified) - 1, 1)
 
 
 def _docstring(subject: Subject, looks: list[str]) -> str:
@@ -116,6 +131,7 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
         lines.append("")
     shown = {
         "against_the_single_pass": "logits against one forward of the same tokens",
+        "by_generating": "what speculative decoding answers",
         "the_sampled_row": "the row that was sampled from",
         "by_sight": "which positions each query of a layer really sees",
     }
@@ -149,6 +165,11 @@ def _settings(subject: Subject, sight: bool) -> Iterator[str]:
         lines.append(
             f"TOLERANCE = {subject.tolerance:.3g}  # of the spread of the logits: far above rounding"
         )
+    drafted = drafts(subject.plan)
+    if drafted is not None:
+        first = next(op.feeds[0] for op in subject.plan.forwards)
+        prompt = [int(i) for i in subject.prompts[first.seq].of(first.codes)]
+        lines.append(f"PROMPT, DRAFTS, TOKENS = {prompt}, {drafted[1]}, {GENERATED}")
     if sight:
         lines.append(f"LAYERS = {_layers(subject)!r}  # index, kind, window, pinned keys")
     lines.append(f"CONFIG = {pformat(instance.config, width=WIDTH - 10, compact=True)}")
@@ -211,8 +232,14 @@ def _run(masks: bool, samples: bool) -> str:
 
 def _main(looks: list[str], consumer: bool, subject: Subject) -> str:
     lines = [parts.MAIN_OPENING]
-    if looks:
+    if "by_generating" in looks:
+        # A library may mend its caches, or keep speculative decoding away from them: either is right.
+        lines.append("    wrong = against_the_single_pass(run)\n    try:\n")
+        lines.append("        wrong = wrong and by_generating()\n    except Refused as refusal:\n")
+        lines.append('        print(f"OK: it is refused: {refusal}")\n        return 0\n')
+    elif looks:
         lines.append(f"    wrong = {' or '.join(f'{look}(run)' for look in looks)}\n")
+    if looks:
         right = "the schedule is right" if subject.passes else "the fault is not there"
         lines.append(f'    print("FAULT" if wrong else "OK: {right}")\n')
         lines.append("    return 1 if wrong else 0\n")

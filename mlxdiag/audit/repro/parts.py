@@ -147,6 +147,41 @@ def against_the_single_pass(run):
     return bool(wrong)
 '''
 
+GENERATE = '''\
+class Guess(nn.Module):
+    """A draft model that guesses blindly, so that its drafts are rejected."""
+
+    layers = ()
+
+    def __init__(self, vocab):
+        super().__init__()
+        self.vocab = vocab
+
+    def __call__(self, tokens, cache=None):
+        return mx.random.normal((*tokens.shape, self.vocab), key=mx.random.key(SEED))
+
+
+def by_generating():
+    """The library's own speculative decoding against its plain decoding of the same prompt, both greedy."""
+    from mlx_lm.generate import generate_step, speculative_generate_step
+
+    prompt = mx.array(PROMPT)
+    plain = [(int(token), scores) for token, scores in generate_step(prompt, model, max_tokens=TOKENS)]
+    draft = Guess(plain[0][1].shape[-1])
+    drafting = speculative_generate_step(prompt, model, draft, num_draft_tokens=DRAFTS, max_tokens=TOKENS)
+    try:
+        fast = [(int(token), scores) for token, scores, _ in drafting]
+    except ValueError as refusal:
+        raise Refused(refusal)
+    for number, ((due, before), (given, after)) in enumerate(zip(plain, fast)):
+        apart = mx.abs(before - after).max().item()
+        if due != given or not apart <= TOLERANCE * mx.sqrt(mx.var(before)).item():
+            print("expected: speculative_generate_step gives what generate_step gives")
+            print(f"seen:     token {number}: {given}, due {due}; log-probabilities are {apart:.3g} off")
+            return True
+    return False
+'''
+
 SAMPLED = '''\
 def the_sampled_row(run):
     """The row that the recorded server sampled from, against the row of the last real token."""
