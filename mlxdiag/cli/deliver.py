@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from mlxdiag.cli import verdict
 from mlxdiag.cli.settings import Settings
 from mlxdiag.cli.streams import ReaderGone, colour, complain, put
 from mlxdiag.errors import CLEAN, FINDINGS, MlxdiagError, UsageError
+from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Report
 from mlxdiag.reports.formats import renderer
 from mlxdiag.reports.locate import lines_of_steps
 from mlxdiag.reports.view import View, coverage, tally
 
+NOTHING: Mapping[str | None, Call] = MappingProxyType({})
 
-def deliver(reports: Sequence[Report], settings: Settings, failures: Sequence[MlxdiagError] = ()) -> int:
+
+def deliver(
+    reports: Sequence[Report],
+    settings: Settings,
+    failures: Sequence[MlxdiagError] = (),
+    drawn: Mapping[str | None, Call] = NOTHING,
+) -> int:
     """Show `reports`, then the errors that ended some of them early; the exit code.
+
+    `drawn`: per source, the call whose mask the text format draws.
 
     A file is written only when every trace was read and judged: half a result goes to standard output.
     """
@@ -26,7 +37,7 @@ def deliver(reports: Sequence[Report], settings: Settings, failures: Sequence[Ml
     whole = code in (CLEAN, FINDINGS) and not failures
     target = settings.output if whole else None
     if reports:
-        write_result(renderer(settings.format)(reports, _view(reports, settings, target)), target)
+        write_result(renderer(settings.format)(reports, _view(reports, settings, target, drawn)), target)
     if target or settings.format != "text":
         summarise(reports)
     for line in [] if failures else verdict.explanation(reports, settings):
@@ -82,13 +93,16 @@ def summarise(reports: Sequence[Report]) -> None:
         complain(f"{report.source or 'trace'}: {tally(report.summary)}; {coverage(report.summary)}")
 
 
-def _view(reports: Sequence[Report], settings: Settings, target: Path | None) -> View:
+def _view(
+    reports: Sequence[Report], settings: Settings, target: Path | None, drawn: Mapping[str | None, Call]
+) -> View:
     terminal = settings.format == "text" and target is None and colour()
     return View(
         colour=terminal,
         width=shutil.get_terminal_size().columns if terminal else None,
         lines=_lines(reports) if settings.format in ("sarif", "github") else {},
         fail_on=settings.fail_on,
+        drawn=drawn,
     )
 
 

@@ -13,9 +13,11 @@ from mlxdiag.cli.settings import Settings, settle
 from mlxdiag.cli.sources import open_source
 from mlxdiag.cli.streams import complain
 from mlxdiag.errors import UnreadableError, UsageError
+from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Report
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.inspect.rules import RULES
+from mlxdiag.reports.masks import Keeper
 
 STDIN = "/dev/stdin"
 
@@ -55,17 +57,26 @@ def main(
         return follow_trace(STDIN if traces[0] == "-" else traces[0], settings)
     reports: list[Report] = []
     failures: list[UnreadableError] = []
+    drawn: dict[str | None, Call] = {}
     for trace in traces:
-        report, failure = judge(trace, settings)
+        keeper = Keeper() if settings.format == "text" else None
+        report, failure = judge(trace, settings, keeper)
+        if keeper is not None and keeper.call is not None and report is not None:
+            drawn[report.source] = keeper.call
         if report is not None:
             reports.append(report)
         if failure is not None:
             failures.append(failure)
-    return deliver(reports, settings, failures)
+    return deliver(reports, settings, failures, drawn)
 
 
-def judge(trace: str, settings: Settings) -> tuple[Report | None, UnreadableError | None]:
-    """The report on one file, and the error that ended it early: what came before the error is judged."""
+def judge(
+    trace: str, settings: Settings, keeper: Keeper | None = None
+) -> tuple[Report | None, UnreadableError | None]:
+    """The report on one file, and the error that ended it early: what came before the error is judged.
+
+    `keeper` is shown every entry in which something was found.
+    """
     name = "<stdin>" if trace == "-" else trace
     inspector = None
     broken = None
@@ -74,7 +85,9 @@ def judge(trace: str, settings: Settings) -> tuple[Report | None, UnreadableErro
         with open_source(STDIN if trace == "-" else trace) as stream:
             inspector = Inspector(stream.header, settings.select, settings.ignore, source=name)
             for entry in stream:
-                inspector.feed(entry)
+                found = inspector.feed(entry)
+                if found and keeper is not None:
+                    keeper.take(entry, found, inspector.run)
             truncated = stream.truncated
             for warning in stream.warnings:
                 complain(f"warning: {warning}")

@@ -17,6 +17,7 @@ from mlxdiag.errors import CLEAN, MlxdiagError, UnjudgedError, UnreadableError, 
 from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
+    from mlxdiag.inspect.call import Call
     from mlxdiag.replay.experiment import Prepared
     from mlxdiag.traces.types import Trace
 
@@ -66,6 +67,7 @@ def main(
     from mlxdiag.replay import experiment, memory
     from mlxdiag.replay import misfit as policies
     from mlxdiag.replay.show import replay_report
+    from mlxdiag.reports.masks import of_trace
 
     settings = settle(
         [rule.code for rule in RULES],
@@ -121,7 +123,11 @@ def main(
     unjudged: list[MlxdiagError] = [broken] if broken else []
     if report.summary.caveat and verdict.exit_code([report], settings) == CLEAN:
         unjudged.append(UnjudgedError(f"{trace}: {report.summary.caveat}"))
-    return deliver([report], settings, unjudged)
+    drawn: dict[str | None, Call] = {}
+    call = of_trace(ran[0].trace, report.findings) if settings.format == "text" else None
+    if call is not None:
+        drawn[report.source] = call
+    return deliver([report], settings, unjudged, drawn)
 
 
 def show_plan(prepared: Prepared, policies: tuple[str, ...], format: str) -> int:

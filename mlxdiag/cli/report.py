@@ -9,16 +9,15 @@ from typing import Annotated
 
 import typer
 
-from mlxdiag.bundle.opening import is_bundle
 from mlxdiag.cli import options
 from mlxdiag.cli.deliver import write_result
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import refuse_overwriting
+from mlxdiag.cli.sources import open_source
 from mlxdiag.cli.streams import complain
 from mlxdiag.errors import CLEAN
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.traces.blocks import Blocks
-from mlxdiag.traces.reader import open_stream
 from mlxdiag.traces.stream import Stream
 
 SNIFFED = 4096
@@ -51,11 +50,9 @@ def _page(file: str) -> str:
     if file == "-":
         data = sys.stdin.buffer.read()
         return _trace("<stdin>", lambda: Stream(Blocks.of_text(data, "<stdin>")))
-    if is_bundle(file):
-        return _bundle(file)
     if _is_audit(file):
         return _audit(file)
-    return _trace(file, lambda: open_stream(file))
+    return _trace(file, lambda: open_source(file))
 
 
 def _is_audit(file: str) -> bool:
@@ -88,10 +85,3 @@ def _audit(file: str) -> str:
     from mlxdiag.reports.html import audit_page
 
     return audit_page.render(read(Path(file)), file)
-
-
-def _bundle(file: str) -> str:
-    from mlxdiag.bundle import opening
-
-    data = opening.trace_of(file)
-    return _trace(file, lambda: Stream(Blocks.of_text(data, file)))

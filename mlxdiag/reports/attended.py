@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-import numpy as np
 
-from mlxdiag.inspect import effect, visibility
+from mlxdiag.inspect import effect, geometry
 from mlxdiag.inspect.call import Call
 from mlxdiag.traces.types import Attention, Row
 
@@ -32,6 +31,8 @@ RIGHT, MISSING, OLD, FUTURE, PADDING, FOREIGN, PARTLY, BLANK = (
 )
 DUE = "due"
 """Must be seen; whether it was is not observed."""
+LISTED = 64
+"""Triples that a trace lists at most: a list of that length may go on untold."""
 WRONG = (MISSING, OLD, FUTURE, PADDING, FOREIGN)
 
 
@@ -134,17 +135,16 @@ def rows_of(call: Call) -> list[Attended]:
 def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
     rows = call.entry.rows or []
     told = rows[row] if row < len(rows) else Row()
-    positions = list(range(offset, offset + q))
-    due = _due(call, positions)
-    observed = a.first is not None and a.last is not None and a.visible is not None
-    if observed and max(map(len, (a.first, a.last, a.visible)), default=0) > row:  # type: ignore[arg-type]
-        origin, basis, queries = (
-            OBSERVED,
-            "the masks that were used, read",
-            _observed(call, row, positions, due),
-        )
+    if a.first and a.last and a.visible and row < min(map(len, (a.first, a.last, a.visible))):
+        late = _late(a, row, offset)
+        origin, basis = OBSERVED, "the masks that were used, read"
+        if late:
+            basis += f"; the call runs at offset {offset}, {late} beyond the tokens' own positions"
+        positions = list(range(offset - late, offset - late + q))
+        queries = _observed(call, row, positions, _due(call, positions))
     else:
-        real = _real(told, positions)
+        positions = list(range(offset, offset + q))
+        due, real = _due(call, positions), _real(told, positions)
         origin, basis, seen = _derived(call, positions, row)
         queries = [
             Query(position, real[i], due[i], seen[i] if seen is not None else None)
@@ -166,17 +166,29 @@ def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
     )
 
 
+def _late(a: Attention, row: int, offset: int) -> int:
+    """How far the call's offset is beyond the real positions of its tokens, as after padding left in a cache.
+
+    Tokens are told by their content. Each sees itself last, so a first query whose newest key is older than
+    the offset says, and that lacks no newer one, is really that older token.
+    """
+    query = next((i for i, count in enumerate(a.visible[row]) if count > 0), None)  # type: ignore[index]
+    if query is None:
+        return 0
+    last = a.last[row][query]  # type: ignore[index]
+    missed = [t[2] for t in a.missing or () if tuple(t[:2]) == (row, query)]
+    if last < 0 or len(missed) >= LISTED or any(position > last for position in missed):
+        return 0
+    return max(offset + query - last, 0)
+
+
 def _due(call: Call, positions: Sequence[int]) -> list[Interval | None]:
-    kind, window = call.kind, call.window
-    if kind is None or (kind != "full" and (window is None or window < 1)):
-        return [None] * len(positions)
-    pos = np.asarray(positions, dtype=np.int64)
-    start = call.live_start if kind == "full" else 0
-    low, high = visibility.required(kind, np.zeros_like(pos), pos, window=window, live_start=start)
-    return [
-        (int(one), int(two)) if two >= 0 else None
-        for one, two in zip(low.tolist(), high.tolist(), strict=True)
-    ]
+    kind, start = call.kind or "", call.live_start if call.kind == "full" else 0
+    due: list[Interval | None] = []
+    for position in positions:
+        count = geometry.required_count(kind, position, call.window, start) if position >= 0 else None
+        due.append(None if count is None or count < 1 else (position - count + 1, position))
+    return due
 
 
 def _real(row: Row, positions: Sequence[int]) -> list[bool]:
@@ -246,6 +258,11 @@ def _derived(
     if mask == effect.WINDOWED and call.window is not None:
         seen = [_cut(keys, position - call.window + 1, position) for position in positions]
         return DERIVED, f"a causal band of {call.window} over the {newest - keys[0] + 1} returned keys", seen
+    sliced = mask == effect.SLICED or (mask == effect.ARRAY and call.fallback == effect.SLICED)
+    if sliced and call.m is not None and call.m == call.window:
+        held = (max(newest - call.m + 1, keys[0]), newest)
+        seen = [_cut(held, held[0], position) for position in positions]
+        return DERIVED, f"a capped mask over the newest {call.m} of the returned keys", seen
     return UNSEEN, "the mask's shape is recorded, its content is not", None
 
 

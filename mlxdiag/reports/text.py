@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Finding, Report, Section
+from mlxdiag.reports import masks
 from mlxdiag.reports import view as words
 from mlxdiag.reports.escape import log_line, printable
 from mlxdiag.reports.view import View
@@ -57,12 +59,22 @@ def _report(report: Report, view: View) -> Iterator[str]:
     for finding in report.findings:
         yield ""
         yield from finding_lines(finding, view)
+    if report.source in view.drawn and report.findings:
+        yield ""
+        yield from _drawing(view.drawn[report.source], view)
     for section in report.sections:
         if not section.lead:
             yield ""
             yield from _section(section, view)
     yield ""
     yield from closing_lines(report, view)
+
+
+def _drawing(call: Call, view: View) -> Iterator[str]:
+    title, *lines = masks.draw(call, width=view.width, colour=view.colour) or [""]
+    if title:
+        yield _paint("title", log_line(printable(title)), view)
+    yield from (f"  {line}" for line in lines)
 
 
 def _section(section: Section, view: View) -> Iterator[str]:

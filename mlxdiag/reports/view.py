@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Finding, Report, Summary
 
 RESTS_ON = {
@@ -31,6 +32,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     lines: Mapping[str, Mapping[int, int]] = {}
     """Per source, the line of the file where a step stands, from 1."""
     fail_on: str = "error"
+    drawn: Mapping[str | None, Call] = {}
+    """Per source, the call whose mask is drawn; of the text format only."""
 
 
 Renderer = Callable[[Sequence[Report], View], str]

@@ -53,7 +53,7 @@ def figure(call: Call) -> Html | None:
     rows = [row for row in rows if row.queries and row.span is not None]
     if not rows:
         return None
-    chosen = sorted(rows, key=lambda row: -row.wrong)[:ROWS]
+    chosen = sorted(rows, key=lambda row: -row.wrong)[: max(1, min(ROWS, sum(row.wrong > 0 for row in rows)))]
     left = len(rows) - len(chosen)
     more = (
         tag("p", f"{count(left, 'further row')} of this batch not drawn.", class_="note") if left > 0 else ""
@@ -68,8 +68,9 @@ def _row(call: Call, row: Attended, many: bool) -> Html:
     outside = sorted({kind for kind, _ in _gutter(row)})
     gutter = max(1, (high - low + 1) // 24) if outside else 0
     x = (low - gutter, high + 1)
-    y = (0, len(row.queries))
-    positions = [query.position for query in row.queries]
+    real = [index for index, query in enumerate(row.queries) if query.real] or [0]
+    y = (real[0], real[-1] + 1)
+    positions = [query.position for query in row.queries[y[0] : y[1]]]
     label = sentence(call, row)
     marks = tag(
         "div", join(_shapes(held, x, y)), join(_marks(row, held, x, y)), class_="map", aria_hidden="true"
@@ -81,7 +82,9 @@ def _row(call: Call, row: Attended, many: bool) -> Html:
         label=label,
         height=min(TALLEST, max(SHORTEST, len(positions) * ROW_HEIGHT)),
         x_ticks=[(at + 0.5, said) for at, said in ticks(low, high)],
-        y_ticks=[(at - positions[0] + 0.5, said) for at, said in ticks(positions[0], positions[-1], 4)],
+        y_ticks=[
+            (at - positions[0] + y[0] + 0.5, said) for at, said in ticks(positions[0], positions[-1], 4)
+        ],
         x_title="key position",
         y_title="query position",
         down=True,
@@ -112,7 +115,12 @@ def sentence(call: Call, row: Attended) -> str:
         return (
             f"{start}What was seen is not recorded ({row.basis}): the drawing shows what each query must see."
         )
-    how = "Observed" if row.origin == look.OBSERVED else f"Derived from shapes, not observed ({row.basis})"
+    late = row.basis.partition("; ")[2]
+    how = (
+        f"Observed{f' ({late})' if late else ''}"
+        if row.origin == look.OBSERVED
+        else f"Derived from shapes, not observed ({row.basis})"
+    )
     if not row.wrong:
         return f"{start}{how}: every query sees exactly what it must."
     empty = sum(query.seen == () for query in real)
@@ -175,7 +183,7 @@ def _lengths(call: Call) -> Html:
 def _shapes(held: Sequence[Segment], x: tuple[int, int], y: tuple[int, int]) -> Iterator[Html]:
     for segment in held[:MOST]:
         corners = ",".join(
-            f"{100 * (at - x[0]) / (x[1] - x[0]):.3f}% {100 * query / y[1]:.3f}%"
+            f"{100 * (at - x[0]) / (x[1] - x[0]):.3f}% {100 * (query - y[0]) / (y[1] - y[0]):.3f}%"
             for at, query in outline(segment)
         )
         yield tag("i", class_=segment.kind, style=f"clip-path:polygon({corners})")
@@ -192,7 +200,7 @@ def _gutter(row: Attended) -> Iterator[tuple[str, int]]:
 
 def _marks(row: Attended, held: Sequence[Segment], x: tuple[int, int], y: tuple[int, int]) -> Iterator[Html]:
     """Single keys: those in the gutter, tokens taken back, and gaps that no shape shows."""
-    placed = dict.fromkeys(_gutter(row), x[0] + 0.0)
+    placed = dict.fromkeys(_gutter(row), x[0])
     marks = [(kind, query, at) for (kind, query), at in placed.items()]
     marks += [(look.PADDING, query, at) for query, at in row.padding if at >= 0]
     covered = [segment for segment in held if segment.kind == look.MISSING]
@@ -200,7 +208,7 @@ def _marks(row: Attended, held: Sequence[Segment], x: tuple[int, int], y: tuple[
         if not any(s.top <= query <= s.bottom and s.at(query)[0] <= at <= s.at(query)[1] for s in covered):
             marks.append((look.MISSING, query, at))
     for kind, query, at in sorted(marks):
-        left, top = 100 * (at + 0.5 - x[0]) / (x[1] - x[0]), 100 * (query + 0.5) / y[1]
+        left, top = 100 * (at + 0.5 - x[0]) / (x[1] - x[0]), 100 * (query + 0.5 - y[0]) / (y[1] - y[0])
         yield tag("b", SYMBOLS[kind], class_=kind, style=f"left:{left:.3f}%;top:{top:.3f}%")
 
 

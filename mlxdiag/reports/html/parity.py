@@ -12,6 +12,8 @@ from mlxdiag.reports.html.story import Compared
 
 DECADES = 3
 """Drawn below the tolerance at least."""
+SPECK = 0.08
+"""Part of all positions below which the wrong ones are drawn larger."""
 DRAWN = 3000
 ROWS = 40
 
@@ -27,6 +29,17 @@ def panels(compared: Sequence[Compared]) -> Html:
     return join((shown, rest))
 
 
+def _range(found: Sequence[Compared]) -> tuple[int, int]:
+    """All positions; where the wrong ones are a speck at the end, those and as many before."""
+    start, stop = min(one.start for one in found), max(one.stop for one in found)
+    wrong = [one for one in found if _apart(one)]
+    if wrong:
+        first = min(one.start for one in wrong)
+        if stop - first < (stop - start) * SPECK:
+            return max(start, first - 2 * (stop - first)), stop
+    return start, stop
+
+
 def _apart(one: Compared) -> bool:
     return one.first is not None or not math.isfinite(one.max_abs)
 
@@ -37,7 +50,7 @@ def _panel(seq: str, found: Sequence[Compared]) -> Html:
     base = tolerance or min(finite, default=1e-3)
     floor = math.floor(min([math.log10(base) - DECADES, *(math.log10(value) for value in finite)]))
     ceiling = math.ceil(max([math.log10(base) + 1, *(math.log10(value) + 0.2 for value in finite)]))
-    x = (min(one.start for one in found), max(one.stop for one in found))
+    x = _range(found)
     shapes = [
         _lines([one for one in found if _apart(one) == wrong], floor, ceiling, wrong)
         for wrong in (False, True)
@@ -51,6 +64,10 @@ def _panel(seq: str, found: Sequence[Compared]) -> Html:
     y_ticks = [(float(power), f"1e{power}" if power else "1") for power in range(floor + 1, ceiling + 1)]
     y_ticks = y_ticks[:: max(1, len(y_ticks) // 5)]
     label = sentence(found, tolerance)
+    if x[0] > min(one.start for one in found):
+        label += f" Positions before {x[0]} agree and are not drawn."
+    if any(not math.isfinite(one.max_abs) for one in found):
+        y_ticks = [tick for tick in y_ticks if tick[0] < ceiling - 0.5] + [(float(ceiling), "NaN")]
     drawing = plot(
         join(shapes),
         x,

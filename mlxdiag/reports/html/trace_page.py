@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlxdiag.inspect.call import Call
-from mlxdiag.inspect.findings import Report
+from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.reports import attended
 from mlxdiag.reports import view as words
 from mlxdiag.reports.html import findings, mask_map, parity, series, story, timeline
 from mlxdiag.reports.html.markup import Html, join, tag
@@ -86,17 +87,28 @@ def _option(call: Call) -> str:
 
 
 def _chosen(held: Story, drawn: list[tuple[int, Call]]) -> int:
-    """The call of the first finding that names one; else the first that misfits; else the longest one."""
-    for finding in findings.ordered(held.report):
-        place = held.place_of(finding)
-        families = set((finding.family or "").split(", "))
-        here = [i for i, (at, _) in enumerate(drawn) if at == place]
-        for i in here:
-            if drawn[i][1].family in families:
-                return i
-        if here:
-            return here[0]
-    return max(range(len(drawn)), key=lambda i: (drawn[i][1].k or 0) - (drawn[i][1].window or 1 << 30))
+    """The call of the first finding that a drawing bears out; else of the first that names one; else the
+    longest one."""
+    named = [i for finding in findings.ordered(held.report) for i in _calls_of(held, finding, drawn)]
+    for i in named:
+        if any(row.wrong for row in attended.rows_of(drawn[i][1])):
+            return i
+    return named[0] if named else max(range(len(drawn)), key=lambda i: _reach(drawn[i][1]))
+
+
+def _calls_of(held: Story, finding: Finding, drawn: list[tuple[int, Call]]) -> list[int]:
+    """Those of the finding's step, its own families first."""
+    place = held.place_of(finding)
+    families = set((finding.family or "").split(", "))
+    return sorted(
+        (i for i, (at, _) in enumerate(drawn) if at == place),
+        key=lambda i: drawn[i][1].family not in families,
+    )
+
+
+def _reach(call: Call) -> tuple[bool, int]:
+    """Calls of several queries first, then by how far the keys reach beyond the window."""
+    return (call.q or 0) > 1, (call.k or 0) - (call.window or 1 << 30)
 
 
 def _facts(held: Story) -> Html:
