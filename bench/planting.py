@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from bench.clock import Result, at_least, fact
 from mlxdiag.audit import noise
 from mlxdiag.audit.cell import ORACLES
+from mlxdiag.audit.plant import Plant
 from mlxdiag.audit.plant_trials import Attempt, attempts
 from mlxdiag.audit.plants import PLANTS
 from mlxdiag.audit.scenarios import SCENARIOS
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import zoo
-from mlxdiag.models.mlx.instance import MlxInstance
 
 FAMILIES = (
     "gemma3_text",
@@ -38,18 +41,16 @@ LETTERS = {"geometry": "g", "visibility": "v", "parity": "p", "crash": "c"}
 def measure() -> Iterator[Result]:
     """One line a plant, a table of plants and scenarios, and how many of those that show are found."""
     found: list[Attempt] = []
-    for family in FAMILIES:
-        instance = zoo.tiny(family)
-        if isinstance(instance, Skipped):
-            yield fact(f"planted in {family}: nothing", str(instance))
-        else:
-            found += _in(instance)
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for family, tried in zip(FAMILIES, pool.map(_in, FAMILIES), strict=True):
+            if isinstance(tried, str):
+                yield fact(f"planted in {family}: nothing", tried)
+            else:
+                found += tried
     for plant in PLANTS:
         of_plant = [attempt for attempt in found if attempt.plant == plant.name]
         yield fact(f"planted: {plant.name}", summary(of_plant))
-        for oracle, why in plant.blind.items():
-            caught = sum(oracle in attempt.caught_by for attempt in of_plant)
-            yield fact(f"  {oracle} in {caught} of {len(of_plant)}", why)
+        yield from unseen(plant, [attempt for attempt in of_plant if attempt.observable])
     for line in table(found):
         print(line)
     observable = [attempt for attempt in found if attempt.observable]
@@ -61,19 +62,27 @@ def measure() -> Iterator[Result]:
             yield fact(f"SURVIVED: {attempt.plant}", f"{attempt.family}, {attempt.scenario}")
 
 
+def unseen(plant: Plant, observable: Sequence[Attempt]) -> Iterator[Result]:
+    """Oracles that never saw a fault which showed, and why."""
+    for oracle in ORACLES:
+        if observable and not any(oracle in attempt.caught_by for attempt in observable):
+            yield fact(f"  never by {oracle}", plant.blind.get(oracle, "nobody knows why"))
+
+
 def summary(found: Sequence[Attempt]) -> str:
     """What became of one plant: cells that it acted in, and who saw it."""
     if not found:
         return "acts in no cell that passes without it"
     observable = [attempt for attempt in found if attempt.observable]
     declined = sum(attempt.declined for attempt in found)
+    silent = sum(attempt.killed for attempt in found if not attempt.observable)
     counts = Counter(oracle for attempt in observable for oracle in attempt.caught_by)
     seen = ", ".join(f"{oracle} {counts[oracle]}" for oracle in (*ORACLES, "crash") if counts[oracle])
     killed = sum(attempt.killed for attempt in observable)
-    return (
-        f"acts in {len(found)} cells, seen in {killed} of {len(observable)} where it shows: {seen or '-'}"
-        + (f"; {declined} declined by the library" if declined else "")
-    )
+    told = f"acts in {len(found)} cells, seen in {killed} of {len(observable)} where it shows: {seen or '-'}"
+    if silent:
+        told += f"; in {silent} where it changes no answer"
+    return f"{told}; {declined} declined by the library" if declined else told
 
 
 def table(found: Iterable[Attempt]) -> Iterator[str]:
@@ -101,7 +110,10 @@ def mark(found: Sequence[Attempt]) -> str:
     return "".join(letter for oracle, letter in LETTERS.items() if oracle in seen) or ("." if found else "")
 
 
-def _in(instance: MlxInstance) -> Iterator[Attempt]:
+def _in(family: str) -> list[Attempt] | str:
+    """All attempts in one family, or why there are none. Runs in a process of its own."""
+    instance = zoo.tiny(family)
+    if isinstance(instance, Skipped):
+        return str(instance)
     floor = noise.floor(instance)
-    for scenario in SCENARIOS:
-        yield from attempts(instance, scenario, PLANTS, noise=floor)
+    return [one for scenario in SCENARIOS for one in attempts(instance, scenario, PLANTS, noise=floor)]

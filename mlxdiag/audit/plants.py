@@ -20,6 +20,11 @@ _VALUES = {
 _UNCAPPED = ("prefill", "decode", "trim", "reuse", "quantized", "batch", "isolation")
 """A capped ring shows its pinned keys to several tokens or hides them, as the chunks fall: both are right, so
 that a mask which lets one key more be seen is no fault there."""
+_CRASHES = dict.fromkeys(("visibility", "parity"), "the call cannot run, so that there is nothing to see")
+_CAPPED = {
+    "geometry": "the ring holds as many keys as it should, only others",
+    "parity": "under a cap the reference is given the keys that were seen",
+}
 _EVERYWHERE = {**_CONTENT, "parity": "where every path has the fault, the single pass has it too"}
 
 
@@ -59,7 +64,12 @@ PLANTS: tuple[Plant, ...] = (
         "future-visible", "the causal diagonal is one too far right", masks.future_visible, blind=_CONTENT
     ),
     _plant("self-hidden", "the causal diagonal is one too far left", masks.self_hidden, blind=_EVERYWHERE),
-    _plant("mask-stale", "masks are built from the offset of the call before", masks.stale_offset(False)),
+    _plant(
+        "mask-stale",
+        "masks are built from the offset of the call before",
+        masks.stale_offset(False),
+        blind=_CRASHES,
+    ),
     _plant(
         "mask-stale-fitted",
         "masks are built from the offset of the call before, then filled up to the keys",
@@ -76,11 +86,19 @@ PLANTS: tuple[Plant, ...] = (
     _plant("oldest-dropped", "a dense cache returns all keys but the oldest", keys.oldest_dropped),
     _plant("offset-slips", "the second update overwrites the newest key", keys.offset_slips),
     _plant("ring-one-small", "rings hold one key less than they are asked to", keys.ring_sized(-1)),
-    _plant("ring-one-large", "rings hold one key more than they are asked to", keys.ring_sized(1)),
+    _plant(
+        "ring-one-large", "rings hold one key more than they are asked to", keys.ring_sized(1), blind=_CAPPED
+    ),
     _plant(
         "ring-restarts-late", "a full ring goes on one slot late", keys.ring_restarts_late, blind=_CONTENT
     ),
-    _plant("pinned-sinks-lost", "a capped ring lets its pinned keys go", keys.pinned_sinks_lost, "cap"),
+    _plant(
+        "pinned-sinks-lost",
+        "a capped ring lets its pinned keys go",
+        keys.pinned_sinks_lost,
+        "cap",
+        blind=_CAPPED,
+    ),
     _plant("trim-one-short", "a trim takes back one token less", keys.trim_by(-1), "decode", "trim", "reuse"),
     _plant("trim-one-long", "a trim takes back one token more", keys.trim_by(1), "decode", "trim", "reuse"),
     _plant(
@@ -117,16 +135,36 @@ PLANTS: tuple[Plant, ...] = (
         "padding in front of a row is not masked",
         batches.left_padding_visible,
         "batch",
+        blind=_CONTENT,
     ),
-    _plant("padding-in-state", "recurrent layers take padding for tokens", batches.padding_in_state, "batch"),
+    _plant(
+        "padding-in-state",
+        "recurrent layers take padding for tokens",
+        batches.padding_in_state,
+        "batch",
+        blind=_VALUES,
+    ),
     _plant(
         "padding-not-counted-down",
         "recurrent layers forget what has passed",
         batches.padding_not_counted_down,
         "batch",
+        blind=_VALUES,
     ),
-    _plant("finalize-skipped", "right padding is never rolled away", batches.finalize_skipped, "batch"),
-    _plant("finalize-one-short", "one column of right padding stays", batches.finalize_one_short, "batch"),
+    _plant(
+        "finalize-skipped",
+        "right padding is never rolled away",
+        batches.finalize_skipped,
+        "batch",
+        blind=_CONTENT,
+    ),
+    _plant(
+        "finalize-one-short",
+        "one column of right padding stays",
+        batches.finalize_one_short,
+        "batch",
+        blind=_CONTENT,
+    ),
     _plant(
         "filter-keeps-neighbours", "a filter keeps the wrong rows", batches.filter_keeps_neighbours, "batch"
     ),
@@ -141,14 +179,26 @@ PLANTS: tuple[Plant, ...] = (
     _plant("merge-pads-more", "a merge counts one padding too many", batches.merge_pads(1), "batch"),
     _plant("merge-pads-less", "a merge counts one padding too few", batches.merge_pads(-1), "batch"),
     _plant(
-        "merge-flattens-offsets", "a merge gives all rows one offset", batches.merge_flattens_offsets, "batch"
+        "merge-flattens-offsets",
+        "a merge gives all rows one offset",
+        batches.merge_flattens_offsets,
+        "batch",
+        blind=_POSITION,
     ),
     _plant(
-        "merge-reverses-states", "a merge misorders recurrent states", batches.merge_reverses_states, "batch"
+        "merge-reverses-states",
+        "a merge misorders recurrent states",
+        batches.merge_reverses_states,
+        "batch",
+        blind=_VALUES,
     ),
     _plant("extract-one-short", "an extract loses the oldest key", batches.extract_one_short, "batch"),
     _plant(
-        "extract-takes-neighbour", "an extract takes another state", batches.extract_takes_neighbour, "batch"
+        "extract-takes-neighbour",
+        "an extract takes another state",
+        batches.extract_takes_neighbour,
+        "batch",
+        blind=_VALUES,
     ),
     _plant(
         "first-rows-position",
@@ -172,7 +222,13 @@ PLANTS: tuple[Plant, ...] = (
         "load-takes-buffer", "a load takes spare slots for keys", states.load_takes_buffer_for_offset, "reuse"
     ),
     _plant("load-loses-offset", "a load counts one token less", states.load_loses_offset, "reuse"),
-    _plant("load-loses-cursor", "a load forgets where a ring writes", states.load_loses_cursor, "reuse"),
+    _plant(
+        "load-loses-cursor",
+        "a load forgets where a ring writes",
+        states.load_loses_cursor,
+        "reuse",
+        blind=_CONTENT,
+    ),
     _plant(
         "load-loses-state", "a load forgets recurrent state", states.load_loses_state, "reuse", blind=_VALUES
     ),
