@@ -5,6 +5,8 @@ A sample of families; `MLXDIAG_WHOLE_ZOO=1` runs them all (half a minute).
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 from functools import cache
 from typing import Any
@@ -16,6 +18,7 @@ from mlx.utils import tree_flatten
 from transformers import AutoConfig
 
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.mlx import tiny as tiny_models
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.probe import Event, Probe, StepEvent
 from mlxdiag.models.mlx.zoo import families, tiny
@@ -143,6 +146,45 @@ def test_layer_kinds_are_what_transformers_reads_from_the_same_config(family: st
     assert [layer.attention for layer in layers] == [WORDS[kind] for kind in kinds]
     windows = {layer.window for layer in layers} - {None}
     assert windows == ({getattr(meant, MEANT[family])} if MEANT[family] else set())
+
+
+@pytest.mark.parametrize(
+    ("family", "field", "without", "first"),
+    [
+        ("deepseek_v32", "index_topk", 2048, 6),
+        ("glm_moe_dsa", "index_topk", 2048, 6),
+        # Blocks of four keys, of which two are picked.
+        ("minimax_m3_vl", "index_topk_blocks", 16, 2 * 4),
+        # Four tokens make a key, of which three are picked, from two blocks of two.
+        ("deepseek_v41", "index_topk", 512, 4 * 4 - 1),
+        ("deepseek_v41", "candidate_topk_blocks", 2048, 4 * 5 - 1),
+        # log(1 + floor((position + 1) / 4)), and log(1 + floor(position / 8))
+        ("llama4", "attn_temperature_tuning", 0, 4 - 1),
+        ("mistral3", "rope_parameters.llama_4_scaling_beta", 0.0, 8),
+        ("mistral4", "rope_parameters.llama_4_scaling_beta", 0.0, 8),
+    ],
+)
+def test_what_sets_in_with_length_sets_in_within_a_schedule(
+    family: str, field: str, without: float, first: int
+) -> None:
+    config = tiny_config(family)
+    assert isinstance(config, dict)
+    other = copy.deepcopy(config)
+    *path, name = field.split(".")
+    held = functools.reduce(lambda part, key: part[key], path, other.get("text_config", other))
+    assert held.get(name) != without
+    held[name] = without
+    plain = tiny_models.instance(other, name=family)
+    assert isinstance(plain, MlxInstance)
+    ids = prompt(plain.vocab)
+    moved = np.abs(logits(instance(family), ids) - logits(plain, ids)).max(axis=-1)
+    assert np.flatnonzero(moved > VISIBLE * 0.1)[0] == first
+
+
+def test_every_row_can_be_built_but_those_of_metal_kernels() -> None:
+    """A field that nobody knows would leave a family out of every audit."""
+    skipped = {family for family in families() if isinstance(tiny_config(family), Skipped)}
+    assert skipped == (set() if mx.metal.is_available() else METAL)
 
 
 def test_equal_seeds_give_equal_weights_and_others_do_not() -> None:

@@ -30,4 +30,4 @@ def test_a_module_that_exits_at_import_has_a_reason() -> None:
 
 
 def test_model_types_that_another_module_runs_have_a_row() -> None:
-    assert set(families()) - set(modules()) == {"mistral", "falcon_mamba"}
+    assert set(families()) - set(modules()) == {"mistral", "falcon_mamba", "nemotron-nas-linear"}
