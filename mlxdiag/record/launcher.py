@@ -63,6 +63,8 @@ def _make_room(options: Options, force: bool) -> None:
         raise UsageError(f"{path}: a recording is written uncompressed, so that a crash loses nothing")
     if path.is_dir():
         raise UsageError(f"{path}: is a directory")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: is no file but a device or a pipe")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: no such directory")
     if path.exists() and not force:

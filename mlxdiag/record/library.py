@@ -28,6 +28,8 @@ def recording(
     target = Path(os.path.abspath(path))
     if level not in LEVELS:
         raise UsageError(f"level {level!r}: must be one of {', '.join(LEVELS)}")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target}: is no file")
     if target.exists() and not force:
         raise UsageError(f"{target}: exists already; force=True overwrites it")
     target.unlink(missing_ok=True)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mlxdiag import recording
+from mlxdiag.errors import UsageError
 from mlxdiag.inspect.inspector import inspect_trace
 from tests.record import programs
 from tests.record.programs import ANSWER, FORWARDS, PLAIN, PROMPT
@@ -204,3 +206,14 @@ def test_sigusr1_freezes_a_copy_of_a_ring(tmp_path: Path) -> None:
     copy, whole = programs.trace_of(tmp_path, frozen.name), programs.trace_of(tmp_path)
     assert 4 <= len(copy.entries) - 1 <= 8
     assert copy.entries == whole.entries[: len(copy.entries)]
+
+
+def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    command = [str(programs.SCRIPT), "record", "--force", "-o", str(pipe), "--", "true"]
+    ran = programs.run(tmp_path, command)
+    assert (ran.returncode, "is no file" in ran.stderr) == (2, True)
+    with pytest.raises(UsageError, match="is no file"), recording(pipe, force=True):
+        pass
+    assert pipe.is_fifo()
