@@ -23,8 +23,9 @@ def recording(
 
     `level`: shapes, digest or visibility; `ring`: keep the last steps only; `tokens`: record real ids.
     Models and caches made before the block are followed too; of functions imported by name before it, as
-    `from mlx_lm import stream_generate`, the tokens are not seen. Raises UsageError where the file exists
-    (unless `force`) or cannot be written.
+    `from mlx_lm import stream_generate`, the tokens are not seen. With a ring, SIGUSR1 freezes a copy beside
+    the trace, unless the program has a handler of its own or the block is not in the main thread. Raises
+    UsageError where the file exists (unless `force`) or cannot be written.
     """
     from mlxdiag.record.library import recording as record
 
