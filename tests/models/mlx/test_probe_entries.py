@@ -11,6 +11,7 @@ from mlxdiag.models import catalogue
 from mlxdiag.models.mlx import tiny
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.probe import AttentionEvent, Event, Probe, StepEvent, to_attention
+from mlxdiag.models.mlx.probe_entries import Grouping
 
 
 def call(layer: int, **changes: Any) -> AttentionEvent:
@@ -87,3 +88,22 @@ def test_observed_fields_join_the_entry_and_split_groups() -> None:
 def test_an_unknown_cache_class_names_no_kind() -> None:
     (entry,) = to_attention([call(0, kind="unknown")])
     assert entry.cache is None
+
+
+def test_calls_in_short_are_grouped_as_those_in_full() -> None:
+    model = tiny.build(catalogue.config("gemma3_text"), window=8, positions=64)
+    assert isinstance(model, MlxInstance)
+    told: list[Event] = []
+    with Probe(told.append) as probe:
+        probe.watch(model.model)
+        cache = model.new_cache()
+        for first, count in ((0, 20), (20, 6), (26, 1)):
+            model.forward(np.arange(first, first + count)[None] + 3, cache)
+    for step in told:
+        assert isinstance(step, StepEvent)
+        assert all(type(call) is tuple for call in step.calls)
+        grouped = Grouping(model.geometry, {}).of(step.calls)
+        whole = Grouping(model.geometry, model.geometry.families()).of(step.calls)
+        full = to_attention(step.attention, model.geometry)
+        assert (grouped, [entry.layers for entry in whole or ()]) == (full, [None, None])
+        assert Grouping(model.geometry, {}).of(step.calls) is None, "events in full are another's to group"
