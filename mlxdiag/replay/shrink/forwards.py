@@ -150,7 +150,8 @@ def _tokens(row: Row, measured: int | None) -> int:
 
 
 def _row(walk: Walk, number: int, fed: Fed) -> Row:
-    row, place, changed = fed.row, fed.place, {}
+    row, place = fed.row, fed.place
+    changed: dict[str, Any] = {}
     if row.tokens is not None:
         changed["tokens"] = fed.tokens
     for name, names, base in (
