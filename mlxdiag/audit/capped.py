@@ -8,16 +8,15 @@ by design.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from mlxdiag.audit.trial import Difference, Trial
 from mlxdiag.errors import UsageError
-from mlxdiag.models.mlx.inject import caller_masks
+from mlxdiag.models.mlx.inject import USE_LIBRARY, caller_masks
 from mlxdiag.models.mlx.probe_events import Seen, StepEvent
 from mlxdiag.replay.entries import tape_positions
 from mlxdiag.replay.ops import Feed, Forward
@@ -30,10 +29,13 @@ class CappedTrial(Trial):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._seen: dict[int, frozenset[int]] = {}
-        """By position of the query: positions of the keys."""
+        layers = self.instance.geometry.layers
+        self._windows = {layer.index: layer.window for layer in layers}
+        self._bounded = {name for name, family in self.instance.geometry.families().items() if family.window}
+        self._seen: dict[int | None, dict[int, frozenset[int]]] = {}
+        """By window of the layer and position of the query: positions of the keys."""
         self._alike = True
-        """All layers saw the same, so that one mask stands for them all."""
+        """All layers of one window saw the same, so that one mask stands for them all."""
         self._logits: dict[int, tuple[list[int], Floats]] = {}
         """By step: positions and logits."""
 
@@ -50,30 +52,34 @@ class CappedTrial(Trial):
         self._logits[self.step] = list(range(begin, begin + feed.tokens)), own.copy()
         for event in self.events:
             if isinstance(event, StepEvent):
-                self._note(call.seen for call in event.attention)
+                for call in event.attention:
+                    self._note(self._windows.get(call.layer or 0), call.seen)
         return None
 
-    def _note(self, calls: Iterable[Seen | None]) -> None:
-        for seen in calls:
-            if seen is None:
-                self._alike = False
-                continue
-            keys = tape_positions(seen.key_pos)[0]
-            for query, at in enumerate(tape_positions(seen.query_pos)[0].tolist()):
-                shown = frozenset(keys[seen.mask[0, query] & (seen.key_seq[0] >= 0)].tolist())
-                self._alike = self._alike and self._seen.setdefault(at, shown) == shown
+    def _note(self, window: int | None, seen: Seen | None) -> None:
+        if seen is None:
+            self._alike = False
+            return
+        keys = tape_positions(seen.key_pos)[0]
+        held = self._seen.setdefault(window, {})
+        for query, at in enumerate(tape_positions(seen.query_pos)[0].tolist()):
+            shown = frozenset(keys[seen.mask[0, query] & (seen.key_seq[0] >= 0)].tolist())
+            self._alike = self._alike and held.setdefault(at, shown) == shown
 
     def _reference(self) -> Floats | None:
         """The pass over the same tokens with what each query saw; None where the model takes no such mask."""
-        length = len(self._seen)
-        if not self._alike or not length or set(self._seen) != set(range(length)):
+        length = sum(len(held[0]) for held in self._logits.values())
+        fed = set(range(length))
+        if not self._alike or not fed or any(set(seen) != fed for seen in self._seen.values()):
             return None
-        mask = np.zeros((length, length), dtype=bool)
-        for query, keys in self._seen.items():
-            mask[query, sorted(keys)] = True
+        masks = {window: _mask(seen) for window, seen in self._seen.items()}
+        (any_mask, *others) = masks.values()
         (seq,) = self.plan.lengths
         try:
-            with caller_masks(self.instance.module, lambda *_: _array(mask)):
+            with caller_masks(
+                self.instance.module,
+                lambda _, __, window, ___: masks.get(window, USE_LIBRARY) if others else any_mask,
+            ):
                 logits = self.instance.forward(
                     self.prompts[seq].of(list(range(length)))[None], self.instance.new_cache()
                 )
@@ -89,10 +95,13 @@ class CappedTrial(Trial):
             return entry
         (at,) = held[0]
         pinned = range(min(self.plan.scheduler.keep or 0, at))
-        lost = [(0, 0, position) for position in pinned if position not in self._seen.get(at, pinned)]
+        seen = self._seen.get(None, {}).get(at, pinned)
+        lost = [(0, 0, position) for position in pinned if position not in seen]
         if not lost:
             return entry
-        return msgspec.structs.replace(entry, attention=[_lacking(call, lost) for call in entry.attention])
+        # A window hides the pinned keys, as it does any others.
+        calls = [call if call.family in self._bounded else _lacking(call, lost) for call in entry.attention]
+        return msgspec.structs.replace(entry, attention=calls)
 
     def _compared(self, entry: Entry, reference: Floats) -> Entry:
         held = self._logits.get(entry.step or 0)
@@ -116,7 +125,10 @@ def _lacking(call: Attention, lost: list[tuple[int, int, int]]) -> Attention:
     return msgspec.structs.replace(call, missing=[*held, *more], totals={**totals, **counted})
 
 
-def _array(mask: NDArray[np.bool_]) -> Any:
+def _mask(seen: Mapping[int, frozenset[int]]) -> Any:
     import mlx.core as mx
 
+    mask = np.zeros((len(seen), len(seen)), dtype=bool)
+    for query, keys in seen.items():
+        mask[query, sorted(keys)] = True
     return mx.array(mask)

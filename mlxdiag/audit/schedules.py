@@ -115,7 +115,7 @@ def build(name: str, instance: Instance) -> Trace:
     schedule(script, sizes)
     scheduler = SCHEDULERS.get(name)
     if name in CAPPED:
-        scheduler = Scheduler(max_kv=sizes.window, keep=KEEP)
+        scheduler = Scheduler(max_kv=_cap(instance, sizes), keep=KEEP)
     return script.trace(model_of(instance, capped=name in CAPPED), scheduler)
 
 
@@ -136,6 +136,12 @@ CAP_NOTE = (
 )
 KEEP = 4
 """Sinks that `make_prompt_cache(max_kv_size)` pins (mlx_lm/models/cache.py)."""
+
+
+def _cap(instance: Instance, sizes: Sizes) -> int:
+    """Above a window, so that windowed layers keep keys which they must not see, the pinned ones first."""
+    windowed = any(layer.window for layer in instance.geometry.layers)
+    return sizes.window + KEEP if windowed else sizes.window
 
 
 def model_of(instance: Instance, *, capped: bool = False) -> Model:
