@@ -158,6 +158,7 @@ def test_what_an_interrupt_leaves_is_gone_on_from(tmp_path, monkeypatch):
     whole = audited("faulty", "good", resume=kept)
     assert untimed(whole) == untimed(audited("faulty", "good"))
     assert log.read_text().split()[0] == "good"
+    assert untimed(audited("faulty", "good", resume=kept)) == untimed(whole)  # the torn line is gone
 
 
 @pytest.mark.parametrize(
