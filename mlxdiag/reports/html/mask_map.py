@@ -169,15 +169,17 @@ def _lengths(call: Call) -> Html:
         for name, size in bars
     )
     gap = k - m
-    said = (
-        "" if not gap else f"{abs(gap)} keys have no column." if gap > 0 else f"{-gap} columns have no key."
-    )
+    said = "" if not gap else _lacking(gap, "key", "column") if gap > 0 else _lacking(-gap, "column", "key")
     fate = ": ".join(part for part in (call.fate, call.fallback or call.crop) if part and part != "used")
     after = f" The mask was {fate}." if fate else ""
     built = ""
     if gap and call.handed is not None and call.handed.offset is not None:
         built = f" It was built at offset {call.handed.offset}; the call's first query is at {call.cursor}."
     return tag("div", drawn, tag("p", f"{said}{built}{after}".strip(), class_="note"), class_="bars")
+
+
+def _lacking(number: int, one: str, other: str) -> str:
+    return f"{count(number, one)} {'has' if number == 1 else 'have'} no {other}."
 
 
 def _shapes(held: Sequence[Segment], x: tuple[int, int], y: tuple[int, int]) -> Iterator[Html]:

@@ -61,6 +61,7 @@
   const words = (value) => {
     if (Array.isArray(value)) return value.map(words).join(", ") || "none";
     if (value && typeof value === "object") return Object.entries(value).map(([k, v]) => `${k.replaceAll("_", " ")} ${words(v)}`).join("; ");
+    if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
     return String(value);
   };
   function open(button) {

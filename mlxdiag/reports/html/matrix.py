@@ -122,7 +122,7 @@ def _evidence() -> Html:
         tag("dl", "", id="e-facts", class_="told"),
         tag("h4", "The schedule as a trace", id="e-head"),
         tag("pre", "", id="e-trace", tabindex="0", aria_labelledby="e-head"),
-        tag("button", "close", type="button", id="e-close"),
+        tag("button", "close", type="button", id="e-close", autofocus=True),
         id="evidence",
         aria_labelledby="e-title",
     )

@@ -12,6 +12,8 @@ from mlxdiag.reports.html.story import Compared
 
 DECADES = 3
 """Drawn below the tolerance at least."""
+OPEN, MOST = 3, 40
+"""Sequences that are shown at once, and those that can be unfolded."""
 SPECK = 0.08
 """Part of all positions below which the wrong ones are drawn larger."""
 DRAWN = 3000
@@ -23,9 +25,13 @@ def panels(compared: Sequence[Compared]) -> Html:
     sequences: dict[str, list[Compared]] = {}
     for one in compared:
         sequences.setdefault(one.seq, []).append(one)
-    ranked = sorted(sequences, key=lambda seq: not any(_apart(one) for one in sequences[seq]))
-    shown = join(_panel(seq, sequences[seq]) for seq in ranked[:3])
-    rest = join(tag("details", tag("summary", seq), _panel(seq, sequences[seq])) for seq in ranked[3:40])
+    ranked = sorted(sequences, key=lambda seq: -max(one.max_abs for one in sequences[seq]))
+    wrong = sum(any(_apart(one) for one in found) for found in sequences.values())
+    first = min(max(wrong, 1), OPEN)
+    shown = join(_panel(seq, sequences[seq]) for seq in ranked[:first])
+    rest = join(
+        tag("details", tag("summary", seq), _panel(seq, sequences[seq])) for seq in ranked[open_:MOST]
+    )
     return join((shown, rest))
 
 

@@ -12,6 +12,8 @@ from mlxdiag.reports.html.markup import Content, Html, tag
 
 Range = tuple[float, float]
 Tick = tuple[float, str]
+LEAST = 110
+"""Pixels of height below which the title of the upright axis has no room; the label says it."""
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[Tick]:
@@ -77,7 +79,7 @@ def plot(
     ys = "".join(tag("span", said, style=f"top:{along(at):.3f}%") for at, said in y_ticks)
     return tag(
         "div",
-        tag("div", y_title, class_="yt"),
+        tag("div", y_title if height >= LEAST else "", class_="yt"),
         tag("div", Html(ys), class_="ys", aria_hidden="true"),
         tag("div", Html(grid), drawing, overlay, class_="box", style=f"height:{height}px"),
         tag("div", Html(xs), class_="xs", aria_hidden="true"),

@@ -9,6 +9,7 @@ from mlxdiag.reports.html.markup import Html, join, tag
 from mlxdiag.reports.html.page import table
 from mlxdiag.reports.html.plot import plot, ticks
 from mlxdiag.reports.html.story import COLUMNS, NONE, Story, Track
+from mlxdiag.reports.view import count
 
 POINTS = 1600
 """Corners of a line; beyond it the highest and the lowest of neighbours are kept."""
@@ -16,6 +17,8 @@ DOTS = 64
 """Points up to which each gets a dot."""
 MISFITS = 300
 ROWS = 40
+SPECK = 0.3
+"""Part of the run below which a sequence is drawn alone."""
 NAMES = {
     "offset": "offset before the call",
     "live": "live length",
@@ -41,15 +44,15 @@ def panels(story: Story) -> Html:
         tag("details", tag("summary", seq), join(_panel(story, track) for track in held))
         for seq, held in others.items()
     )
-    left = story.hidden_tracks
-    more = tag("p", f"Further sequences are not drawn ({left} calls of them).", class_="note") if left else ""
+    left = len(story.hidden_tracks)
+    more = tag("p", f"{count(left, 'further sequence')} not drawn.", class_="note") if left else ""
     return join((tag("div", shown, class_="panels"), folded, more, _legend(tracks)))
 
 
 def _panel(story: Story, track: Track) -> Html:
     lines = dict(zip(COLUMNS, _points(track), strict=True))
     highest = max((y for points in lines.values() for _, y in points), default=1)
-    x = (-0.5, max(len(story.steps) - 0.5, 0.5))
+    x = _range(story, track)
     top = max(highest * 1.06, 1)
     misfits = list(_misfits(track))
     shapes = join(_line(name, points) for name, points in lines.items() if points)
@@ -63,7 +66,7 @@ def _panel(story: Story, track: Track) -> Html:
         (0, top),
         label=label,
         height=150,
-        x_ticks=_steps(story),
+        x_ticks=_steps(story, x),
         y_ticks=ticks(0, highest, 4),
         x_title="step",
         y_title="tokens",
@@ -74,10 +77,19 @@ def _panel(story: Story, track: Track) -> Html:
     return tag("figure", head, drawing, _table(story, track))
 
 
-def _steps(story: Story) -> list[tuple[float, str]]:
+def _range(story: Story, track: Track) -> tuple[float, float]:
+    """The whole run; a sequence that is a speck in it has its own steps drawn."""
+    last = max(len(story.steps) - 1, 0)
+    first, end = track.places[0], track.places[-1]
+    if end - first + 1 >= (last + 1) * SPECK:
+        first, end = 0, last
+    return first - 0.5, max(end, first + 1) + 0.5
+
+
+def _steps(story: Story, x: tuple[float, float]) -> list[tuple[float, str]]:
     last = len(story.steps) - 1
     found = []
-    for at, said in ticks(0, max(last, 0), 6):
+    for at, said in ticks(x[0] + 0.5, x[1] - 0.5, 6):
         step = story.steps[int(at)] if at <= last else None
         found.append((at, said if step is None else str(step)))
     return found

@@ -16,7 +16,7 @@ from mlxdiag.inspect.findings import Finding, Report
 from mlxdiag.inspect.run import Run, is_model
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Header, Model
 
-LANES = 200
+LANES = 2000
 """Sequences that are drawn; the others are counted."""
 TRACKS = 24
 """Pairs of a sequence and a layer family whose lengths are drawn."""
@@ -76,9 +76,10 @@ class Story(msgspec.Struct, kw_only=True):
     """By place: the step's number in the file."""
     phases: list[str] = []
     lanes: dict[str, Lane] = {}
-    hidden_lanes: int = 0
+    hidden_lanes: set[str] = set()
     tracks: dict[tuple[str, str], Track] = {}
-    hidden_tracks: int = 0
+    hidden_tracks: set[str] = set()
+    """Sequences, as the lanes that are not drawn."""
     parity: list[Compared] = []
     calls: list[tuple[int, Call]] = []
     """(place, call) to draw, in the order of the file."""
@@ -159,7 +160,7 @@ class _Reader:
             lane = self._story.lanes.get(name)
             if lane is None:
                 if len(self._story.lanes) >= LANES and name not in self._first:
-                    self._story.hidden_lanes += 1
+                    self._story.hidden_lanes.add(name)
                     continue
                 lane = self._story.lanes[name] = Lane(name)
             lane.places.append(place)
@@ -213,7 +214,7 @@ class _Reader:
             track = self._story.tracks.get((seq, family))
             if track is None:
                 if len(self._story.tracks) >= TRACKS and seq not in self._first:
-                    self._story.hidden_tracks += 1
+                    self._story.hidden_tracks.add(seq)
                     continue
                 track = self._story.tracks[(seq, family)] = Track(seq, family, call.window)
             if track.places and track.places[-1] == place:

@@ -40,6 +40,14 @@
     (left, size, y) => `M${left + size / 2} ${y + 4}l5.5 5.5l-5.5 5.5l-5.5 -5.5z`,
   ];
 
+  const ends = new Map();
+  function within(runs) {
+    if (!ends.has(runs)) {
+      ends.set(runs, runs.reduce((end, [start, stride, count]) => Math.max(end, start + stride * (count - 1)), 0));
+    }
+    return runs.length && runs[0][0] <= to && ends.get(runs) >= from;
+  }
+
   function marksOf(runs, y, paths) {
     const per = width() / (to - from);
     for (const [start, stride, count, kind] of runs) {
@@ -63,18 +71,21 @@
     }
   }
 
+  function round(raw) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(raw, 1)));
+    return Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) || power * 10);
+  }
+
   function ruler(height) {
     const wanted = Math.max(2, Math.floor(width() / 80));
-    const raw = (to - from) / wanted;
-    const power = 10 ** Math.floor(Math.log10(Math.max(raw, 1)));
-    const step = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) || power * 10);
+    const step = round((to - from) / wanted);
     for (let place = Math.max(0, Math.ceil(from / step) * step); place <= Math.min(to, total - 1); place += step) {
       svg.append(node("text", { x: x(place), y: height - 5, "text-anchor": "middle" }, label(place)));
     }
   }
 
   function draw() {
-    const height = TOP + LANE * data.lanes.length + FOOT;
+    const height = TOP + LANE * data.rows.length + FOOT;
     svg.replaceChildren();
     svg.setAttribute("viewBox", `0 0 ${box.clientWidth} ${height}`);
     svg.setAttribute("height", height);
@@ -83,13 +94,15 @@
     const inner = node("g", { "clip-path": "url(#tl-clip)" });
     svg.append(clip);
     const paths = KINDS.map(() => []);
-    data.lanes.forEach(([name, runs], index) => {
+    data.rows.forEach((row, index) => {
       const y = TOP + index * LANE;
+      const here = row.filter(([, runs]) => within(runs));
+      const name = here.length === 1 ? here[0][0] : here.length ? `${here.length} sequences` : "";
       const most = Math.floor((margin() - 10) / 6.8);
       const shown = name.length > most ? `${name.slice(0, most - 1)}…` : name;
       svg.append(node("line", { class: "base", x1: margin(), x2: margin() + width(), y1: y + 10, y2: y + 10 }));
       svg.append(node("text", { class: "name", x: 0, y: y + 14 }, shown));
-      marksOf(runs, y, paths);
+      here.forEach(([, runs]) => marksOf(runs, y, paths));
     });
     [2, 1, 3, 0, 4].forEach((kind) => {
       if (paths[kind].length) inner.append(node("path", { class: KINDS[kind], d: paths[kind].join("") }));
@@ -112,7 +125,7 @@
 
   function phases(place) {
     const found = [];
-    for (const [name, runs] of data.lanes) {
+    for (const [name, runs] of data.rows.flat()) {
       for (const [start, stride, count, kind] of runs) {
         const index = (place - start) / stride;
         if (index < 0 || index >= count || !Number.isInteger(index)) continue;
@@ -130,14 +143,19 @@
     readout.textContent = [`step ${label(cursor)}: ${phases(cursor) || "between steps"}`, ...here].join(" · ") + drawn;
   }
 
+  const whole = () => to - from >= total;
+  const seen = () => [from, to];
   function follow() {
     document.querySelectorAll(".seriesplot").forEach((plot) => {
+      if (!plot.clientWidth) return;
       const picture = plot.querySelector("svg");
-      const [, y, , tall] = picture.getAttribute("viewBox").split(" ");
+      const [low, y, size, tall] = picture.getAttribute("viewBox").split(" ");
+      if (!plot.dataset.own) plot.dataset.own = `${low} ${Number(low) + Number(size)}`;
+      const [from, to] = whole() ? plot.dataset.own.split(" ").map(Number) : seen();
       picture.setAttribute("viewBox", `${from} ${y} ${to - from} ${tall}`);
       const row = plot.querySelector(".xs"), area = plot.querySelector(".box");
       const wanted = Math.max(2, Math.floor(area.clientWidth / 90));
-      const step = Math.max(1, Math.ceil((to - from) / wanted));
+      const step = round((to - from) / wanted);
       row.replaceChildren();
       area.querySelectorAll(".gx").forEach((line) => line.remove());
       for (let place = Math.max(0, Math.ceil(from / step) * step); place <= Math.min(to, total - 1); place += step) {
@@ -216,6 +234,7 @@
     grip = null;
   });
   new ResizeObserver(schedule).observe(box);
+  document.addEventListener("toggle", schedule, true);
   window.addEventListener("beforeprint", draw);
   draw();
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 from mlxdiag.reports import view as words
@@ -22,8 +23,12 @@ LEGEND = (
     ("verify", "verify"),
     ("event", "trim, rollback, adopt and other cache events"),
 )
-RUNS = 6000
-"""Runs of a lane; beyond it neighbouring runs are joined, at the cost of what lies between them."""
+RUNS = 20_000
+"""Of all lanes together, and at most `LANE_RUNS` of one; beyond it neighbouring runs are joined, at the cost of
+what lies between them."""
+LANE_RUNS = 6000
+PACKED = 16
+"""Sequences above which those that do not overlap in time share a row."""
 ROWS = 40
 """Lines of the table under the picture."""
 MARKS = 500
@@ -84,9 +89,9 @@ def summary(story: Story) -> str:
     for phase in story.phases:
         counts[phase] = counts.get(phase, 0) + 1
     said = ", ".join(f"{number} {phase}" for phase, number in counts.items())
-    sequences = f"{len(story.lanes) + story.hidden_lanes} sequence"
+    sequences = f"{len(story.lanes) + len(story.hidden_lanes)} sequence"
     lanes = sequences if sequences.startswith("1 ") else sequences + "s"
-    hidden = f" ({story.hidden_lanes} of them not drawn)" if story.hidden_lanes else ""
+    hidden = f" ({len(story.hidden_lanes)} of them not drawn)" if story.hidden_lanes else ""
     marked = [finding for finding in ordered(story.report) if story.place_of(finding) is not None]
     found = (
         "; findings at " + ", ".join(dict.fromkeys(f"step {f.step}" for f in marked[:8])) if marked else ""
@@ -108,11 +113,28 @@ def runs(lane: Lane) -> list[Run]:
         if run is not None:
             done.append(run)
         held[kind] = [place, 1, 1, kind]
-    return _bounded(sorted([*done, *held.values()]))
+    return sorted([*done, *held.values()])
 
 
-def _bounded(found: list[Run]) -> list[Run]:
-    while len(found) > RUNS:
+def packed(lanes: Sequence[Lane]) -> list[list[Lane]]:
+    """Rows of the picture: one a sequence, or as many as are at work at a time."""
+    if len(lanes) <= PACKED:
+        return [[lane] for lane in lanes]
+    rows: list[list[Lane]] = []
+    ends: list[tuple[int, int]] = []
+    for lane in sorted(lanes, key=lambda lane: lane.places[0]):
+        if ends and ends[0][0] < lane.places[0]:
+            _, row = heappop(ends)
+        else:
+            row = len(rows)
+            rows.append([])
+        rows[row].append(lane)
+        heappush(ends, (lane.places[-1], row))
+    return rows
+
+
+def _bounded(found: list[Run], limit: int) -> list[Run]:
+    while len(found) > limit:
         joined: list[Run] = []
         last: dict[int, Run] = {}
         for run in found:
@@ -123,7 +145,10 @@ def _bounded(found: list[Run]) -> list[Run]:
             end = max(before[0] + before[1] * (before[2] - 1), run[0] + run[1] * (run[2] - 1))
             number = before[2] + run[2]
             joined.append([before[0], max(1, (end - before[0]) // max(number - 1, 1)), number, run[3]])
-        found = sorted([*joined, *last.values()])
+        shorter = sorted([*joined, *last.values()])
+        if len(shorter) == len(found):
+            break
+        found = shorter
     return found
 
 
@@ -142,6 +167,7 @@ def steps(numbers: Sequence[int | None]) -> list[list[int]]:
 
 
 def _data(story: Story, lanes: Sequence[Lane]) -> dict[str, Any]:
+    limit = min(LANE_RUNS, max(8, RUNS // max(len(lanes), 1)))
     marks: list[list[Any]] = []
     for number, finding in enumerate(ordered(story.report), 1):
         place = story.place_of(finding)
@@ -151,7 +177,7 @@ def _data(story: Story, lanes: Sequence[Lane]) -> dict[str, Any]:
     return {
         "n": len(story.steps),
         "steps": steps(story.steps),
-        "lanes": [[lane.name, runs(lane)] for lane in lanes],
+        "rows": [[[lane.name, _bounded(runs(lane), limit)] for lane in row] for row in packed(lanes)],
         "marks": marks,
         "calls": sorted({place for place, _ in story.calls}),
         "events": [[place, phase] for place, phase in enumerate(story.phases) if phase in EVENT_PHASES][

@@ -49,7 +49,7 @@ def _parts(held: Story) -> Iterator[Html]:
     lengths = series.panels(held)
     if lengths:
         yield section(
-            "lengths", "Lengths", lengths, note="Per layer family, over the same steps as the timeline."
+            "lengths", "Lengths", lengths, note="Per layer family; the timeline's zoom moves them, too."
         )
     if held.parity:
         yield section("parity", "Parity", parity.panels(held.parity))
