@@ -30,7 +30,7 @@ def panels(compared: Sequence[Compared]) -> Html:
     first = min(max(wrong, 1), OPEN)
     shown = join(_panel(seq, sequences[seq]) for seq in ranked[:first])
     rest = join(
-        tag("details", tag("summary", seq), _panel(seq, sequences[seq])) for seq in ranked[open_:MOST]
+        tag("details", tag("summary", seq), _panel(seq, sequences[seq])) for seq in ranked[first:MOST]
     )
     return join((shown, rest))
 

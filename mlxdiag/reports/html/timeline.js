@@ -80,7 +80,8 @@
     const wanted = Math.max(2, Math.floor(width() / 80));
     const step = round((to - from) / wanted);
     for (let place = Math.max(0, Math.ceil(from / step) * step); place <= Math.min(to, total - 1); place += step) {
-      svg.append(node("text", { x: x(place), y: height - 5, "text-anchor": "middle" }, label(place)));
+      const anchor = x(place) > box.clientWidth - 30 ? "end" : "middle";
+      svg.append(node("text", { x: Math.min(x(place), box.clientWidth), y: height - 5, "text-anchor": anchor }, label(place)));
     }
   }
 

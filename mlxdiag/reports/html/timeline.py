@@ -24,8 +24,8 @@ LEGEND = (
     ("event", "trim, rollback, adopt and other cache events"),
 )
 RUNS = 20_000
-"""Of all lanes together, and at most `LANE_RUNS` of one; beyond it neighbouring runs are joined, at the cost of
-what lies between them."""
+"""Of all lanes together, and at most `LANE_RUNS` of one; beyond it neighbouring runs are joined, at the cost
+of what lies between them."""
 LANE_RUNS = 6000
 PACKED = 16
 """Sequences above which those that do not overlap in time share a row."""
