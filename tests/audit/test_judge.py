@@ -137,6 +137,12 @@ def test_a_batch_mask_on_the_wrong_axis_crashes_or_leaks(cell):
     assert "MD304" in silent.codes
 
 
+def test_positions_of_rows_that_are_all_padding_are_nobody_s_fault(cell):
+    """gemma3n rotates by the first layer's ring, which stands still where dense caches count padding on."""
+    found = cell("gemma3n", "right-padding-chunked")
+    assert (found.result, found.codes, found.excuse) == ("pass", [], "")
+
+
 def test_rejected_drafts_past_the_window_stay_and_the_rewind_is_named(cell):
     found = cell("gemma3_text", "speculative-after-wrap")
     assert found.result == "fail"
