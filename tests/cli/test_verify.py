@@ -1,0 +1,89 @@
+"""`mlxdiag verify`, and `inspect` and `replay` of a bundle, from friends and from strangers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mlxdiag.bundle.archive import pack
+from tests.bundle.orders import made
+from tests.bundle.zips import SYMLINK, encrypted, written
+from tests.cli.program import call
+from tests.samples.expected import FOLDER
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.zip").write_bytes(made(FOLDER / "gpt-oss-one-pass.yaml").data)
+    return "b.zip"
+
+
+def test_a_whole_bundle(bundle, capsys):
+    done = call(capsys, "verify", bundle)
+    assert done.code == 0
+    assert "checksums and schemas fit, and nothing private was found" in done.out
+
+
+def test_a_changed_one(bundle, capsys, tmp_path):
+    members = made().members
+    (tmp_path / bundle).write_bytes(pack({**members, "logs/1.log": b"INFO: peer 10.3.7.21\n", "x.bin": b"1"}))
+    done = call(capsys, "verify", bundle)
+    assert done.code == 1
+    assert "private: logs/1.log, line 1: an address" in done.out
+    assert "member: x.bin is no part of a bundle" in done.out
+
+
+def test_what_its_reporter_asked_for_is_named(bundle, capsys, tmp_path):
+    (tmp_path / bundle).write_bytes(made(keep=("zorblax-7b",)).data)
+    assert (
+        "asked for by its reporter, and not looked at: the word 'zorblax-7b'"
+        in call(capsys, "verify", bundle).out
+    )
+
+
+def test_json(bundle, capsys):
+    told = json.loads(call(capsys, "verify", bundle, "--format", "json").out)
+    assert told["schema"] == "mlxdiag.verify/1"
+    assert told["whole"] is True
+    assert told["problems"] == []
+    assert "trace.yaml" in told["members"]
+
+
+@pytest.mark.parametrize("verb", ["verify", "inspect", "replay"])
+@pytest.mark.parametrize("kind", ["climbing", "link", "twice", "encrypted", "bomb", "no zip"])
+def test_hostile_files_are_refused_in_one_line(verb, kind, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "b.zip"
+    if kind == "climbing":
+        written(path, [("trace.yaml", b"steps: []\n"), ("../../evil.txt", b"x")])
+    elif kind == "link":
+        written(path, [("trace.yaml", b"/etc/passwd")], SYMLINK)
+    elif kind == "twice":
+        written(path, [("trace.yaml", b"steps: []\n"), ("TRACE.yaml", b"steps: []\n")])
+    elif kind == "encrypted":
+        encrypted(path)
+    elif kind == "bomb":
+        written(path, [("trace.yaml", b" " * (8 << 20))])
+    else:
+        path.write_bytes(b"PK\x03\x04 and nothing")
+    done = call(capsys, verb, "b.zip")
+    assert done.code == 3
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert [line for line in done.err.splitlines() if line.startswith("mlxdiag: error: b.zip")]
+    assert [one.name for one in tmp_path.iterdir()] == ["b.zip"]
+
+
+def test_a_bundle_is_inspected_as_its_trace_is(bundle, capsys):
+    done = call(capsys, "inspect", bundle)
+    assert done.code == 1
+    assert "MD901 shape-crash" in done.out
+    assert f"next: mlxdiag replay {bundle} --misfit strict,rebuild" in done.out
+
+
+def test_a_bundle_is_replayed_as_its_trace_is(bundle, capsys):
+    done = call(capsys, "replay", bundle, "--plan")
+    assert done.code == 0
+    assert "1 forwards of gpt_oss" in done.out
