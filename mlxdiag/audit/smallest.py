@@ -66,9 +66,10 @@ class Judging:
 
 
 def sight(cell: Cell) -> str:
-    """What must stay the same."""
+    """What must stay the same. Shapes alone are not enough where what is seen or the logits were wrong."""
     words = re.sub(r"\d+", "#", cell.reason.partition(": ")[2]) if cell.result == "crash" else ""
-    return f"{cell.result} {headline(cell.codes)} {words}".strip()
+    oracles = " ".join(name for name in cell.oracles if name != "geometry") if cell.result == "fail" else ""
+    return " ".join(f"{cell.result} {headline(cell.codes)} {oracles} {words}".split())
 
 
 def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:

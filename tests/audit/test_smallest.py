@@ -63,3 +63,11 @@ def test_a_fault_has_a_script(wrong, found, tmp_path):
         "import mlx_lm" in (tmp_path / "it.py").read_text()
         or "from mlx_lm" in (tmp_path / "it.py").read_text()
     )
+
+
+def test_logits_that_were_wrong_stay_wrong():
+    (cell,) = audit_family("afm7", [named("left-padding")])
+    assert "parity" in cell.oracles
+    (less,) = smallest(msgspec.to_builtins(cell), 0)
+    assert "parity" in less.oracles
+    assert less.evidence["max_abs"] > less.evidence["tolerance"]
