@@ -118,12 +118,18 @@ HABITS: dict[str, Habit] = {
     "starcoder2": _EVERY_LAYER,
     "jamba": Habit(rope=False),
     "nemotron_h": Habit(rope=False),
+    # transformers adds one to what config.json says, after SGLang, whose window leaves the query out.
     "mimo_v2_flash": Habit(
         before="sliding_window_size",
         differs="mlx-lm 0.32 takes sliding_window_size as counting the query, which transformers adds to it",
         differs_if=("sliding_window_size", True),
     ),
-    "plamo2": Habit(differs="mlx-lm 0.32 keeps dense caches and attends to everything"),
+    # Its authors' port (mlx-examples #1283) keeps as many keys before the query, and the query.
+    "plamo2": Habit(
+        before="attention_window_size",
+        differs="mlx-lm 0.32 keeps dense caches and attends to everything",
+    ),
+    # Its authors' own code for SGLang, vLLM and llama.cpp count the query in.
     "plamo3": Habit(
         pattern="LLLLLLLG",
         window=2048,

@@ -98,6 +98,8 @@ def test_plamo2_attends_on_every_second_layer_in_a_window_unless_listed_as_full(
     config = {"model_type": "plamo2", "num_hidden_layers": 6, "mamba_step": 2, "attention_window_size": 2048}
     layers = from_config({**config, "full_attention_idx": [3]}).layers
     assert [layer.attention for layer in layers[1::2]] == ["sliding", "full", "sliding"]
+    # Its modeling code masks with triu(k=-window): as many keys before the query, and the query.
+    assert [layer.window for layer in layers[1::2]] == [2049, None, 2049]
     assert {layer.attention for layer in layers[::2]} == {"recurrent"}
 
 
