@@ -47,7 +47,7 @@ def test_a_field_that_repeats_the_default_is_dead() -> None:
 def _dead(module: Any, entry: Row, field: str, config: dict[str, Any], known: dict[str, Any]) -> bool:
     """Neither the library nor the geometry would read anything else without it."""
     if field in sizes.DEPTHS:
-        return entry.set[field] == fields.ALIKE
+        return bool(entry.set[field] == fields.ALIKE)
     others = {name: value for name, value in entry.set.items() if name != field}
     try:
         without = derive(module, replace(entry, set=others), fields.DEPTH)
