@@ -84,6 +84,8 @@ def _walk(pattern: re.Pattern[str], text: str, vocabulary: Vocabulary, put: Put)
         rule = (FLAGS.get(match["key"]) if pattern is _FLAG else None) or kind(match["key"])
         if match["key"].lower() in SPEAKERS and "=" in match["sep"]:
             rule = "person"
+        if rule == "id" and match["key"].lower() == "request" and "=" not in match["sep"]:
+            rule = None  # what follows is the request itself: its line, or its body
         if rule is not None and not _is_special(text, match):
             end = _end(rule, text, start, flag=pattern is _FLAG)
             if end > start and _may_stay(

@@ -114,9 +114,19 @@ RULES: tuple[Rule, ...] = (
         "[phone]",
     ),
     _rule(
+        "token-id",
+        "a single token id beside its text or its probability",
+        r"(?P<keep>\bprompt token +\d+: +)\d+|(?P<keep2>\b(?:sampled|next|first|last|generated|decoded"
+        r"|emitted|detokenized|tokenized|piece|chosen)(?: token)?(?: id)?[ :=]+)\d+"
+        r"|(?<![\w.])\d+(?= ?(?:->|=>|:) ?[\"'])"
+        r"|(?<![\w.:-])\d{2,}:[01]?\.\d+(?![\d:])",
+        "[id]",
+    ),
+    _rule(
         "long-number",
         "a number longer than any length, offset or version",
-        r"(?<![\w.])\d(?:-?\d){12,}(?![\w]|\.\d)|(?<!\d )\b\d{4} (?:\d{4} \d{4} \d{4}|\d{6} \d{5})\b(?! ?\d)",
+        r"(?<![\w.-])\d{3}-\d{2}-\d{4}(?![\w.-])|(?<![\w.])\d(?:-?\d){12,}(?![\w]|\.\d)"
+        r"|(?<!\d )\b\d{4} (?:\d{4} \d{4} \d{4}|\d{6} \d{5})\b(?! ?\d)",
         "[number]",
     ),
 )

@@ -96,6 +96,8 @@ def private(line: str, *, code: bool = False) -> Iterator[str]:
             yield "an authorization"
     if _long_number(line) or _TELEPHONES.search(line):
         yield "a number too long for a length"
+    if not code and _TOKEN_IDS.search(line):
+        yield "a token id"
     if not code:
         if _windows(line):
             yield "a path"
@@ -323,4 +325,12 @@ LONGEST_NUMBER = 13
 _GROUPED = re.compile(r"(?<![\w.])\d+(?:-\d{3,6})*(?![\w]|\.\d)")
 _CARD = re.compile(r"(?<!\d )\b[3-6]\d{3} (?:\d{4} \d{4} \d{4}|\d{6} \d{5})\b(?! \d)")
 _INTERNATIONAL = re.compile(r"(?<![\w)])\+\d(?:[ ().-]{0,2}\d){8,}")
-_TELEPHONES = re.compile(r"(?<![\d.-])(?:\(\d{2,5}\) ?\d{3,4}[ -]?\d{3,4}|\d{3}([-.])\d{3}\1\d{4})(?![\d.-])")
+_TOKEN_IDS = re.compile(
+    r"(?<![#\w-])(?:tokens?|detokeni[sz]ed)(?:[ _]id)?[\s:=]+(?:\d+:\s+)?\d{3,}\b(?! tok|[/.]\d|, \d)"
+    r"|_token[:=]\s*\d{3,}|\d{3,} ?-> ?[\"']|(?<![\d.:])\d{4,}:0?\.\d",
+    re.IGNORECASE,
+)
+"""A number behind the word, before its text, or beside its probability."""
+_TELEPHONES = re.compile(
+    r"(?<![\d.-])(?:\(\d{2,5}\) ?\d{3,4}[ -]?\d{3,4}|\d{3}([-.])\d{3}\1\d{4}|\d{3}-\d{2}-\d{4})(?![\d.-])"
+)

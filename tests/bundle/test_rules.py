@@ -27,6 +27,7 @@ EXAMPLES = {
     "host": "kestrel.lan",
     "id": "chatcmpl-9f3a77",
     "phone": "+49 170 5550 1234",
+    "token-id": "sampled token 48451",
     "long-number": "4111 1111 1111 1111",
 }
 
