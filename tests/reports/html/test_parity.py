@@ -1,0 +1,51 @@
+import math
+import re
+
+from mlxdiag.reports.html import parity
+from mlxdiag.reports.html.story import Compared
+from tests.reports.html.pages import Page
+
+
+def compared(start, stop, max_abs, first=None):
+    return Compared(start, start, "a", start, stop, max_abs, first, 1e-3, 0.2, "single-pass")
+
+
+RIGHT, WRONG, NAN = compared(0, 90, 0.0), compared(90, 100, 2.5, 93), compared(100, 101, math.inf, 100)
+
+
+def heights(text, name):
+    (path,) = re.findall(rf'<path d="([^"]*)" class="s {name}"', text)
+    return [float(y) for y in re.findall(r"M[\d.]+ (-?[\d.]+)H", path)]
+
+
+def test_differences_and_tolerance_share_a_logarithmic_axis():
+    text = parity.panels([RIGHT, WRONG])
+    assert heights(text, "apart") == [round(math.log10(2.5), 4)]
+    assert heights(text, "tolerance") == [-3.0]
+    assert heights(text, "agree")[0] < -3
+
+
+def test_nan_stands_at_the_top():
+    text = parity.panels([RIGHT, WRONG, NAN])
+    assert max(heights(text, "apart")) > math.log10(2.5)
+    assert "by up to NaN" in Page(text).text
+
+
+def test_the_sentence_says_where_it_begins_and_how_far_it_goes():
+    said = parity.sentence([RIGHT, WRONG], 1e-3)
+    assert (
+        "1 of 2 steps part from the single-pass, first at position 93, by up to 2.5 (tolerance 0.001)" in said
+    )
+    assert parity.sentence([RIGHT], 1e-3).startswith("The logits of 90 positions agree")
+
+
+def test_a_speck_of_wrong_positions_is_drawn_larger():
+    text = parity.panels([compared(0, 2200, 0.0), compared(2200, 2201, 4.0, 2200)])
+    assert "Positions before 2198 agree and are not drawn" in Page(text).text
+    assert 'viewBox="2198' in text
+
+
+def test_sequences_that_part_are_shown_and_the_others_folded():
+    other = Compared(0, 0, "b", 0, 5, 0.0, None, 1e-3, None, "single-pass")
+    read = Page(parity.panels([other, WRONG]))
+    assert read.text.index("by up to 2.5") < read.text.index("agree with the single-pass")

@@ -1,0 +1,52 @@
+from mlxdiag.reports.html import story
+from tests.reports.html.pages import BLIND, DECODE, told
+
+
+def test_lanes_hold_the_steps_of_each_sequence():
+    held = told(BLIND, DECODE, DECODE.replace("seq: a", "seq: b").replace("step: 2", "step: 3"))
+    assert {name: list(lane.places) for name, lane in held.lanes.items()} == {"a": [0, 1], "b": [2]}
+    assert held.steps == [1, 2, 3]
+
+
+def test_lengths_are_what_the_trace_says():
+    track = told(BLIND, DECODE).tracks["a", "sliding"]
+    columns = dict(zip(story.COLUMNS, map(list, track.columns), strict=True))
+    assert columns == {
+        "offset": [0, 8],
+        "live": [story.NONE, story.NONE],
+        "keys": [8, 4],
+        "mask": [4, story.NONE],
+    }
+
+
+def test_the_calls_of_findings_are_kept_however_many_there_are():
+    many = [DECODE.replace("step: 2", f"step: {n}").replace("8", str(n)) for n in range(3, 300)]
+    held = told(*many, BLIND.replace("step: 1", "step: 900"))
+    assert len(held.calls) <= story.CALLS
+    assert 900 in {call.entry.step for _, call in held.calls}
+
+
+def test_lanes_beyond_the_limit_are_counted_once_each(monkeypatch):
+    monkeypatch.setattr(story, "LANES", 2)
+    steps = [
+        f"- {{step: {n}, rows: [{{seq: s{n % 4}, offset: 0, tokens: 4}}], attention: []}}\n"
+        for n in range(12)
+    ]
+    held = told(*steps)
+    assert len(held.lanes) == 2
+    assert len(held.hidden_lanes) == 2
+
+
+def test_a_finding_without_a_step_number_is_found_by_its_place():
+    held = told(DECODE.replace("step: 2, ", ""), BLIND.replace("step: 1, ", ""))
+    (finding,) = [one for one in held.report.findings if one.code == "MD101"]
+    assert held.place_of(finding) == 1
+
+
+def test_parity_keeps_the_positions_it_compared():
+    step = (
+        "- {step: 1, rows: [{seq: a, offset: 6, tokens: 3}], output: [{parity: {reference: single-pass, "
+        "max_abs: 0.5, first: 7, tolerance: 0.001, compared: 3}}]}\n"
+    )
+    (one,) = told(step).parity
+    assert (one.start, one.stop, one.first, one.max_abs) == (6, 9, 7, 0.5)

@@ -1,0 +1,74 @@
+import re
+
+from tests.reports.html.pages import ATTACK, BLIND, DECODE, Page, rendered
+
+
+def test_the_verdict_comes_first_then_what_is_wrong_then_the_call():
+    read = Page(rendered(BLIND, DECODE))
+    assert read.faults == []
+    assert [attributes["id"] for attributes in read.all("section")][:2] == ["findings", "masks"]
+    assert read.text.index("1 error") < read.text.index("MD101") < read.text.index("key position")
+
+
+def test_a_clean_trace_says_so_and_still_shows_a_call():
+    read = Page(rendered(BLIND.replace("[8, 4], fate: discarded, fallback: sliced", "[8, 8]"), DECODE))
+    assert "clean: no rule fired" in read.text
+    assert read.all("section", id="masks")
+    assert not read.all("section", id="findings")
+
+
+def test_a_trace_without_calls_has_no_pictures_and_is_not_called_clean():
+    read = Page(rendered("- {step: 1, rows: [{seq: a}]}\n"))
+    assert "not the same as clean" in read.text
+    assert not read.all("section", id="masks")
+
+
+def test_an_empty_trace_is_a_page():
+    assert Page(rendered(head="schema: mlxdiag.trace/1\nsteps:\n")).faults == []
+
+
+def test_the_call_of_the_finding_is_the_one_chosen():
+    text = rendered(DECODE.replace("step: 2", "step: 1"), BLIND.replace("step: 1", "step: 2"))
+    (chosen,) = re.findall(r"<option[^>]* selected>([^<]*)", text)
+    assert chosen.startswith("step 2 · prefill · sliding")
+
+
+def test_no_text_of_a_trace_becomes_markup_or_script():
+    """Every string that a stranger writes: names, notes, errors, sources, configs."""
+    quoted = ATTACK.replace("\\", "\\\\").replace('"', '\\"')
+    head = (
+        f'note: "{quoted}"\nsource: {{program: "{quoted}", version: "{quoted}", "{quoted}": "{quoted}"}}\n'
+        f'environment: {{os: "{quoted}", libraries: {{"{quoted}": "{quoted}"}}}}\nplanted: "{quoted}"\n'
+        f'model: {{name: "{quoted}", architecture: "{quoted}", layers: {{"{quoted}": {{attention: sliding, '
+        f"window: 4}}}}}}\nsteps:\n"
+    )
+    steps = BLIND.replace("family: sliding", f'family: "{quoted}"').replace("seq: a", f'seq: "{quoted}"') + (
+        f'- {{step: 2, error: {{text: "{quoted}", where: "{quoted}"}}}}\n'
+    )
+    attacked = Page(rendered(steps, head=head, source=ATTACK))
+    assert attacked.faults == []
+    assert len(attacked.all("script")) == 3  # two of ours, one of data
+    assert not attacked.all("img")
+    assert not [name for _, attributes in attacked.elements for name in attributes if name.startswith("on")]
+    assert attacked.text.count("alert(1)") > 5
+
+
+def test_every_drawing_has_its_words():
+    read = Page(rendered(BLIND, DECODE))
+    pictures = read.all("svg") + read.all("div", role="img")
+    assert pictures
+    assert all(one.get("aria-label") for one in pictures if one.get("aria-hidden") != "true")
+    assert len(read.all("details")) >= len(read.all("figure"))
+
+
+def test_equal_traces_are_equal_pages():
+    assert rendered(BLIND, DECODE) == rendered(BLIND, DECODE)
+
+
+def test_a_long_decode_stays_small():
+    steps = [
+        f"- {{step: {n}, rows: [{{seq: a, offset: {n}, tokens: 1}}], attention: [{{family: full, "
+        f"offset: {n}, k: {n + 1}, mask: null}}]}}\n"
+        for n in range(1, 2001)
+    ]
+    assert len(rendered(*steps)) < len(rendered(*steps[:200])) * 1.1
