@@ -326,7 +326,7 @@ _GROUPED = re.compile(r"(?<![\w.])\d+(?:-\d{3,6})*(?![\w]|\.\d)")
 _CARD = re.compile(r"(?<!\d )\b[3-6]\d{3} (?:\d{4} \d{4} \d{4}|\d{6} \d{5})\b(?! \d)")
 _INTERNATIONAL = re.compile(r"(?<![\w)])\+\d(?:[ ().-]{0,2}\d){8,}")
 _TOKEN_IDS = re.compile(
-    r"(?<![#\w-])(?:tokens?|detokeni[sz]ed)(?:[ _]id)?[\s:=]+(?:\d+:\s+)?\d{3,}\b(?! tok|[/.]\d|, \d)"
+    r"(?<![#\w-])(?:token|detokeni[sz]ed)(?:[ _]id)?[\s:=]+(?:\d+:\s+)?\d{3,}\b(?! tok|[/.]\d|, \d)"
     r"|_token[:=]\s*\d{3,}|\d{3,} ?-> ?[\"']|(?<![\d.:])\d{4,}:0?\.\d",
     re.IGNORECASE,
 )
