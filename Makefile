@@ -9,6 +9,10 @@ READY := $(VENV)/.ready
 SAMPLE := traces/gemma4-chunked-prefill.yaml
 EXPECT := MD101,MD402,MD404
 ARGS ?=
+comma := ,
+
+# The pages are opened in a real Chromium where there is one; elsewhere those tests are skipped.
+EXTRAS := dev$(if $(shell command -v chromium chromium-browser google-chrome 2>/dev/null),$(comma)browser)
 
 # On a CPU the tiny models of the tests spend longer compiling kernels than running them.
 export MLX_DISABLE_COMPILE ?= 1
@@ -45,6 +49,6 @@ $(READY): pyproject.toml
 	  { echo "mlxdiag needs Python 3.11 or newer, not '$(PYTHON)': give one with PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@echo "setting up $(VENV), once" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@$(BIN)/python -m compileall -q mlxdiag
 	@touch $@
