@@ -49,14 +49,17 @@ class Match(_Entry, frozen=True):
     families: Names
     scenarios: Names
     codes: Annotated[list[Code], msgspec.Meta(min_length=1)]
-    """A cause needs one of them, an excuse allows no others."""
+    """All that this shows: a cell with a code that no entry accounts for has something else wrong with it too."""
+    mark: Code | None = None
+    """A code without which the entry does not fit, where the others alone would say too little."""
     reason: str = ""
     """A regular expression that the cell's reason must hold."""
 
     def fits(self, cell: Cell) -> bool:
-        """Leaving the codes aside."""
+        """Leaving the codes aside, but for the mark."""
         return (
-            any(fnmatchcase(cell.family, pattern) for pattern in self.families)
+            (self.mark is None or self.mark in cell.codes)
+            and any(fnmatchcase(cell.family, pattern) for pattern in self.families)
             and any(fnmatchcase(cell.scenario, pattern) for pattern in self.scenarios)
             and (not self.reason or re.search(self.reason, cell.reason) is not None)
         )
@@ -77,8 +80,10 @@ class Cause(_Entry, frozen=True):
     code: Code
     """The headline."""
 
-    def explains(self, cell: Cell) -> bool:
-        return any(one.fits(cell) and not set(one.codes).isdisjoint(cell.codes) for one in self.match)
+    def explains(self, cell: Cell) -> set[str]:
+        """The codes of the cell that this accounts for; empty where it does not fit."""
+        codes = (code for one in self.match if one.fits(cell) for code in one.codes)
+        return set(codes) & set(cell.codes)
 
 
 class Excuse(_Entry, frozen=True):
@@ -103,7 +108,14 @@ class Causes(_Entry, frozen=True):
     excuses: list[Excuse] = []
 
     def explaining(self, cell: Cell) -> Cause | None:
-        return next((cause for cause in self.causes if cause.explains(cell)), None)
+        """The first cause that fits; None where a code is left that no fitting cause accounts for.
+
+        A family may have two faults that one schedule shows. One that nobody has read up is not to hide behind
+        one that somebody has.
+        """
+        fitting = {cause.name: found for cause in self.causes if (found := cause.explains(cell))}
+        covered: set[str] = set().union(*fitting.values())
+        return self.named(next(iter(fitting))) if fitting and set(cell.codes) <= covered else None
 
     def excusing(self, cell: Cell) -> Excuse | None:
         return next((excuse for excuse in self.excuses if excuse.excuses(cell)), None)

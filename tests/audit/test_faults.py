@@ -108,7 +108,7 @@ def test_a_known_cause_joins_cells_whatever_their_rules_and_finds_its_line(sourc
     known = causes(entry("one-mask", ["a", "g*"], ["*"], ["MD302", "MD108"], code="MD108"))
     cells = [
         cell("a", "one", "MD302"),
-        cell("gemma", "two", "MD108", "MD999"),
+        cell("gemma", "two", "MD108", "MD302"),
         cell("b", "one", "MD302"),
         cell("a", "two", "MD203"),
     ]
@@ -119,6 +119,22 @@ def test_a_known_cause_joins_cells_whatever_their_rules_and_finds_its_line(sourc
     assert fault.cause == "Text of one-mask."
     assert judged[0].where == "mlx_lm/models/a.py:3"
     assert len(faults) == 3
+
+
+def test_a_fault_that_nobody_has_read_up_does_not_hide_behind_a_known_one(source):
+    window = entry("window", ["a"], ["*"], ["MD302"], code="MD302")
+    mine = cell("a", "one", "MD302", "MD901")
+    assert not group([mine], causes(window), source)[1][0].known
+    crash = entry("crash", ["a"], ["one"], ["MD901"], code="MD901")
+    (fault,) = group([mine], causes(crash, window), source)[1]
+    assert fault.id == "crash"
+
+
+def test_an_entry_with_a_mark_fits_only_where_the_mark_is(source):
+    held = entry("draft", ["a"], ["*"], ["MD209", "MD402"], code="MD209")
+    held["match"][0]["mark"] = "MD209"
+    judged, _ = group([cell("a", "one", "MD402"), cell("a", "two", "MD209", "MD402")], causes(held), source)
+    assert [one.signature == "draft" for one in judged] == [False, True]
 
 
 def test_an_excuse_makes_a_pass_only_where_it_allows_every_code(source):
