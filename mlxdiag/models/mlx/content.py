@@ -29,8 +29,8 @@ def hashes_of(words: list[mx.array]) -> tuple[Ints, Ints]:
     batch, length, width = rows.shape
     if width % 8:
         rows = np.concatenate([rows, np.zeros((batch, length, -width % 8), np.uint8)], axis=-1)
-    words = np.ascontiguousarray(rows).view(np.uint64)
-    return _mix(words), np.logical_not(words.any(axis=-1))
+    joined: Ints = np.ascontiguousarray(rows).view(np.uint64)
+    return _mix(joined), np.logical_not(joined.any(axis=-1))
 
 
 def _bytes(array: mx.array) -> Ints:
