@@ -66,8 +66,8 @@ def _row(call: Call, row: Attended, many: bool) -> Html:
     held = segments(row)
     low, high = row.span or (0, 0)
     outside = sorted({kind for kind, _ in _gutter(row)})
-    gutter = max(1, (high - low + 1) // 24) if outside else 0
-    x = (low - gutter, high + 1)
+    gutter = max(1, (high - low + 1) // 24)
+    x = (low - gutter * len(outside), high + 1)
     real = [index for index, query in enumerate(row.queries) if query.real] or [0]
     y = (real[0], real[-1] + 1)
     positions = [query.position for query in row.queries[y[0] : y[1]]]
@@ -202,8 +202,10 @@ def _gutter(row: Attended) -> Iterator[tuple[str, int]]:
 
 def _marks(row: Attended, held: Sequence[Segment], x: tuple[int, int], y: tuple[int, int]) -> Iterator[Html]:
     """Single keys: those in the gutter, tokens taken back, and gaps that no shape shows."""
-    placed = dict.fromkeys(_gutter(row), x[0])
-    marks = [(kind, query, at) for (kind, query), at in placed.items()]
+    low = (row.span or (0, 0))[0]
+    kinds = sorted({kind for kind, _ in _gutter(row)})
+    aside = (low - x[0]) // max(len(kinds), 1)
+    marks = [(kind, query, x[0] + kinds.index(kind) * aside) for kind, query in dict.fromkeys(_gutter(row))]
     marks += [(look.PADDING, query, at) for query, at in row.padding if at >= 0]
     covered = [segment for segment in held if segment.kind == look.MISSING]
     for query, at in row.missing:

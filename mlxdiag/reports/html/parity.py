@@ -67,6 +67,9 @@ def _panel(seq: str, found: Sequence[Compared]) -> Html:
             tag("rect", x=x[0], y=floor, width=x[1] - x[0], height=f"{level - floor:.4f}", class_="within"),
             tag("path", d=f"M{x[0]} {level:.4f}H{x[1]}", class_="s tolerance"),
         ]
+    noise = _noise(found)
+    if noise > 0:
+        shapes.append(tag("path", d=f"M{x[0]} {math.log10(noise):.4f}H{x[1]}", class_="s noise"))
     y_ticks = [(float(power), f"1e{power}" if power else "1") for power in range(floor + 1, ceiling + 1)]
     y_ticks = y_ticks[:: max(1, len(y_ticks) // 5)]
     label = sentence(found, tolerance)
@@ -113,6 +116,11 @@ def sentence(found: Sequence[Compared], tolerance: float | None) -> str:
     )
 
 
+def _noise(found: Sequence[Compared]) -> float:
+    """The largest difference of the steps that agree."""
+    return max((one.max_abs for one in found if not _apart(one)), default=0.0)
+
+
 def _lines(found: Sequence[Compared], floor: int, ceiling: int, wrong: bool) -> Html:
     path = "".join(
         f"M{one.start} {_height(one.max_abs, floor, ceiling):.4f}H{one.stop}" for one in found[:DRAWN]
@@ -132,6 +140,9 @@ def _legend(found: Sequence[Compared], tolerance: float | None) -> Html:
         entries.append(tag("li", tag("i", class_="k agree"), "within tolerance"))
     if any(_apart(one) for one in found):
         entries.append(tag("li", tag("i", class_="k apart"), "beyond it"))
+    noise = _noise(found)
+    if noise > 0:
+        entries.append(tag("li", tag("i", class_="k noise"), f"noise: at most {number(noise)}"))
     if tolerance:
         entries.append(tag("li", tag("i", class_="k tolerance"), f"tolerance {number(tolerance)}"))
     return tag("ul", *entries, class_="legend")

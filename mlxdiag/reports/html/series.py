@@ -46,20 +46,25 @@ def panels(story: Story) -> Html:
     )
     left = len(story.hidden_tracks)
     more = tag("p", f"{count(left, 'further sequence')} not drawn.", class_="note") if left else ""
-    return join((tag("div", shown, class_="panels"), folded, more, _legend(tracks)))
+    drawn = any(len(track.places) > 1 for track in tracks)
+    return join((tag("div", shown, class_="panels"), folded, more, _legend(tracks) if drawn else ""))
 
 
 def _panel(story: Story, track: Track) -> Html:
     lines = dict(zip(COLUMNS, _points(track), strict=True))
+    misfits = list(_misfits(track))
+    label = _sentence(story, track, lines, misfits)
+    window = f", window {track.window}" if track.window else ""
+    head = tag("figcaption", tag("b", f"{track.family}{window}"), " ", tag("span", f"{track.seq}: {label}"))
+    if len(track.places) < 2:
+        return tag("figure", head)
     highest = max((y for points in lines.values() for _, y in points), default=1)
     x = _range(story, track)
     top = max(highest * 1.06, 1)
-    misfits = list(_misfits(track))
     shapes = join(_line(name, points) for name, points in lines.items() if points)
     if misfits:
         path = "".join(f"M{place} {length}h0" for place, length in misfits[:MISFITS])
         shapes = join((shapes, tag("path", d=path, class_="s misfit")))
-    label = _sentence(story, track, lines, misfits)
     drawing = plot(
         shapes,
         x,
@@ -72,8 +77,6 @@ def _panel(story: Story, track: Track) -> Html:
         y_title="tokens",
         name="plot seriesplot",
     )
-    window = f", window {track.window}" if track.window else ""
-    head = tag("figcaption", tag("b", f"{track.family}{window}"), " ", tag("span", f"{track.seq}: {label}"))
     return tag("figure", head, drawing, _table(story, track))
 
 

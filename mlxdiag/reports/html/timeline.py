@@ -41,6 +41,8 @@ def picture(story: Story) -> Html:
     """The whole section body."""
     lanes = list(story.lanes.values())
     label = summary(story)
+    if len(story.steps) < 2:
+        return tag("p", label)
     canvas = tag(
         "div",
         tag("div", class_="lanes", id="lanes", role="img", aria_label=label),
