@@ -116,10 +116,17 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
 
     notes = (*source.notes, *_same_faults(source.trace, report))
     account = summary.Account(
-        trace=trace, report=report, environment=told, model=card, controls=found.controls,
-        reproduction=found.sentences, notes=notes,
-        short=found.short, headline=found.headline,
-    )  # fmt: skip
+        trace=trace,
+        report=report,
+        environment=told,
+        model=card,
+        controls=found.controls,
+        reproduction=found.sentences,
+        notes=notes,
+        short=found.short,
+        headline=found.headline,
+        asked=(*order.keep, *(["token ids"] if order.with_tokens else [])),
+    )
     made = _finish(order, members, missing, cleaned, cleaner, machine, account)
     return msgspec.structs.replace(made, warnings=source.warnings)
 

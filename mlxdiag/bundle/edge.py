@@ -19,16 +19,18 @@ SCHEDULED = frozenset({"MD203", "MD206", "MD404"})
 """Faults of what is fed and sampled: a library that does as it is told shows them too."""
 
 
-def in_short(fault: Finding, small: Shrunk, controls: Sequence[Control]) -> Iterator[str]:
-    """What fails, what passes next to it, and in whose code the fault is."""
+def in_short(
+    fault: Finding, small: Shrunk, nearest: Trace | None, controls: Sequence[Control]
+) -> Iterator[str]:
+    """What fails, what passes next to it (`nearest`), and in whose code the fault is."""
     cause = fault.cause[0].split(": ", 1)[-1] if fault.cause else fault.message
     yield f"The fault: {fault.message}." + (f" Because: {cause}." if fault.cause else "")
     yield (
         f"The smallest schedule that fails: {describe(small.trace)} ({count(small.after.tokens, 'token')} in "
         f"{count(small.after.steps, 'step')}, of {small.before.tokens} in {small.before.steps})."
     )
-    if small.control is not None:
-        yield f"The nearest that passes: {describe(small.control)}."
+    if nearest is not None:
+        yield f"The nearest that passes: {describe(nearest)}."
     yield from _whose(fault, small.trace, controls)
 
 

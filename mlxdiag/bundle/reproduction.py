@@ -14,7 +14,7 @@ from mlxdiag.bundle.controls import NOT_TRIED, Control
 from mlxdiag.bundle.trace import text
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import Finding, Report, codes
-from mlxdiag.traces.types import Trace
+from mlxdiag.traces.types import FORWARD_PHASES, Trace
 
 if TYPE_CHECKING:
     from mlxdiag.replay.shrink import Shrunk
@@ -45,6 +45,8 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[str, ...] = ()
     headline: Finding | None = None
     """The finding that is shown."""
+    nearest: Trace | None = None
+    """The schedule of the control."""
     short: tuple[str, ...] = ()
     """Where the fault lies and where its edge is, each in a sentence."""
 
@@ -75,7 +77,7 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say) -> Reproduction:
     target, schedule = (codes([best[0]]), best[1].trace) if best is not None else (set(), trace)
     seq = best[0].seq if best is not None else None
     controls = tuple(Trial(schedule, seq, frozenset(target), say, whole=trace).all())
-    short = tuple(in_short(*best, controls)) if best is not None else ()
+    short = tuple(in_short(*best, scripts.nearest, controls)) if best is not None else ()
     headline = best[0] if best is not None else None
     return msgspec.structs.replace(scripts, controls=controls, short=short, headline=headline)
 
@@ -181,11 +183,12 @@ def _scripts(fault: Finding, small: Shrunk) -> Reproduction:
     else:
         members[REPRO] = script.source
         sentences += _told("repro.py", "fails while the fault is there (exit code 1)", script.output)
-    controls = [one for one in (small.control, _single(small.trace, fault)) if one is not None]
+    nearest: Trace | None = None
+    controls = _controls(fault, small)
     for trace in controls:
         other = _script(trace, fault, shown, passes=True)
         if not isinstance(other, str):
-            members[CONTROL] = other.source
+            members[CONTROL], nearest = other.source, trace
             missing.pop(CONTROL, None)
             sentences += _told("control.py", "the nearest schedule that passes (exit code 0)", other.output)
             break
@@ -194,7 +197,18 @@ def _scripts(fault: Finding, small: Shrunk) -> Reproduction:
         missing[CONTROL] = "no neighbour without the fault was found"
     if REPRO in missing:
         sentences.insert(0, f"No repro.py is in this bundle: {missing[REPRO]}.")
-    return Reproduction(members=members, missing=missing, sentences=tuple(sentences))
+    return Reproduction(members=members, missing=missing, sentences=tuple(sentences), nearest=nearest)
+
+
+def _controls(fault: Finding, small: Shrunk) -> list[Trace]:
+    """The neighbour that the search found and the single pass; first the one with the steps of the fault."""
+    found = [one for one in (small.control, _single(small.trace, fault)) if one is not None]
+    whole = _steps(small.trace)
+    return sorted(found, key=lambda one: abs(_steps(one) - whole))
+
+
+def _steps(trace: Trace) -> int:
+    return sum(entry.kind in FORWARD_PHASES for entry in trace.entries)
 
 
 class Script(msgspec.Struct, frozen=True):

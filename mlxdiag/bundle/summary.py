@@ -21,6 +21,7 @@ from mlxdiag.traces.types import Trace
 REQUIRED = "**REQUIRED**"
 MOST_FINDINGS = 6
 MOST_ERRORS = 3
+MOST_TABLES = 2
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +32,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, Any]
     model: Mapping[str, Any]
     controls: tuple[Control, ...] = ()
+    asked: tuple[str, ...] = ()
+    """What the reporter asked to put in although it would be left out."""
     headline: Finding | None = None
     """The finding that the reproduction shows."""
     short: tuple[str, ...] = ()
@@ -53,8 +56,8 @@ def render(account: Account, project: Project, version: str) -> str:
     if project.notice is not None:
         lines += [f"> **{project.name}**: {project.notice}", ""]
     lines += [
-        f"Facts collected by mlxdiag {version} from a recorded trace. No prompt, answer, token id, name, "
-        "path, address or key is in here, and nothing was sent anywhere.",
+        f"Facts collected by mlxdiag {version} from a recorded trace. {_left_out(account)} Nothing was sent "
+        "anywhere.",
         "",
         *(f"- {line}" for line in account.short),
         "",
@@ -67,6 +70,13 @@ def render(account: Account, project: Project, version: str) -> str:
         lines += [f"Issues are opened by a person, at {project.page}", ""]
     lines += ["## In this bundle", "", *_bundle(account), ""]
     return "\n".join(lines)
+
+
+def _left_out(account: Account) -> str:
+    if account.asked:
+        asked = ", ".join(account.asked)
+        return f"Prompts, paths, addresses and keys were left out; put in on request: {asked}."
+    return "No prompt, answer, token id, private name, path, address or key is in here."
 
 
 def title(account: Account) -> str:
@@ -133,9 +143,9 @@ def _finding(account: Account) -> Iterator[str]:
     if more > 0:
         yield f"and {more} more in findings.json"
         yield ""
-    worst = account.headline or _worst(account.report)
-    if worst is not None and worst.step is not None:
-        yield from table(account.trace, worst.step)
+    loud = [f.step for f in findings if f.severity != "info" and f.step is not None]
+    for step in sorted(set(loud))[:MOST_TABLES]:
+        yield from table(account.trace, step)
 
 
 def _reproduce(account: Account) -> Iterator[str]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mlxdiag.bundle import detector
 from mlxdiag.bundle.facts import Facts
@@ -76,3 +78,35 @@ def test_paths_keep_what_is_the_librarys_own(line, shown):
 @pytest.mark.parametrize("line", [*LINES, *(shown for _, shown in FRAMES)])
 def test_the_detector_has_nothing_against_what_is_clean(line):
     assert detector.scan({"logs/1.log": line.encode()}, Facts()) == []
+
+
+ANY = {
+    "ipv4": st.tuples(*[st.integers(1, 254)] * 4).map(lambda parts: ".".join(map(str, parts))),
+    "e-mail": st.from_regex(r"[a-z]{2,9}[._]?[a-z0-9]{2,9}@[a-z]{3,9}\.(com|org|io|co\.uk)", fullmatch=True),
+    "openai-key": st.from_regex(r"sk-(proj-)?[A-Za-z0-9]{20,48}", fullmatch=True),
+    "prompt-hash": st.from_regex(r"[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", fullmatch=True),
+    "home-path": st.from_regex(
+        r"/(Users|home)/[a-z]{4,9}/[A-Za-z]{4,9}/[a-z]{4,9}\.(py|txt|gguf)", fullmatch=True
+    ),
+    "bearer": st.from_regex(r"Bearer [A-Za-z0-9_-]{16,40}", fullmatch=True),
+    "token-ids": st.lists(st.integers(0, 262143), min_size=9, max_size=40).map(str),
+}
+"""Secrets that nobody has written down."""
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_no_secret_of_these_forms_is_left_whatever_it_is(data):
+    kind = data.draw(st.sampled_from(sorted(ANY)))
+    text = data.draw(ANY[kind])
+    template = data.draw(st.sampled_from([template for kinds, template in PLACES.values() if kind in kinds]))
+    line = template.format(s=text, q=text)
+    tell = text.removeprefix("Bearer ")
+    assert tell not in cleaned(line)
+    assert detector.scan({"logs/1.log": line.encode()}, Facts())
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=150, deadline=None)
+def test_any_line_can_be_cleaned(line):
+    assert "\n" not in cleaned(line.replace("\n", " "))

@@ -30,14 +30,14 @@ def single(result: str) -> Control:
 )
 def test_whose_fault_it_is(name, code, whose):
     fault, shrunk = small(name, code)
-    told = list(in_short(fault, shrunk, [single(PASSES)]))
+    told = list(in_short(fault, shrunk, shrunk.control, [single(PASSES)]))
     assert told[-1].startswith(whose)
     assert told[0].startswith(f"The fault: {fault.message}")
 
 
 def test_the_edge_is_told_in_tokens():
     fault, shrunk = small("gpt-oss-one-pass", "MD901")
-    told = list(in_short(fault, shrunk, [single(FAILS)]))
+    told = list(in_short(fault, shrunk, shrunk.control, [single(FAILS)]))
     assert (
         "sliding window 2: prefill 3 tokens under a mask of [3, 2] (3 tokens in 1 step, of 298 in 1)"
         in told[1]
