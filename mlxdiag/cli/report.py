@@ -9,15 +9,16 @@ from typing import Annotated
 
 import typer
 
+from mlxdiag.bundle import opening
 from mlxdiag.cli import options
 from mlxdiag.cli.deliver import write_result
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import refuse_overwriting
-from mlxdiag.cli.sources import open_source
 from mlxdiag.cli.streams import complain
-from mlxdiag.errors import CLEAN
+from mlxdiag.errors import CLEAN, UnreadableError
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.traces.blocks import Blocks
+from mlxdiag.traces.reader import open_stream
 from mlxdiag.traces.stream import Stream
 
 SNIFFED = 4096
@@ -50,9 +51,11 @@ def _page(file: str) -> str:
     if file == "-":
         data = sys.stdin.buffer.read()
         return _trace("<stdin>", lambda: Stream(Blocks.of_text(data, "<stdin>")))
+    if opening.is_bundle(file):
+        return _bundle(file)
     if _is_audit(file):
         return _audit(file)
-    return _trace(file, lambda: open_source(file))
+    return _trace(file, lambda: open_stream(file))
 
 
 def _is_audit(file: str) -> bool:
@@ -65,7 +68,7 @@ def _is_audit(file: str) -> bool:
     return start.startswith(b"{") and b"mlxdiag.trace/" not in start
 
 
-def _trace(name: str, opened: Callable[[], Stream]) -> str:
+def _trace(name: str, opened: Callable[[], Stream], beside: str = "") -> str:
     """Read twice: the calls worth drawing are known once the whole trace was judged."""
     from mlxdiag.reports.html import trace_page
 
@@ -77,7 +80,7 @@ def _trace(name: str, opened: Callable[[], Stream]) -> str:
         for warning in stream.warnings:
             complain(f"warning: {warning}")
     with opened() as stream:
-        return trace_page.render(stream.header, stream, report)
+        return trace_page.render(stream.header, stream, report, beside)
 
 
 def _audit(file: str) -> str:
@@ -85,3 +88,13 @@ def _audit(file: str) -> str:
     from mlxdiag.reports.html import audit_page
 
     return audit_page.render(read(Path(file)), file)
+
+
+def _bundle(file: str) -> str:
+    from mlxdiag.reports.html import tried
+
+    members = opening.read(file)
+    if opening.TRACE not in members:
+        raise UnreadableError(f"{file}: holds no {opening.TRACE}, so it is not a bundle of mlxdiag")
+    trace = members[opening.TRACE]
+    return _trace(file, lambda: Stream(Blocks.of_text(trace, file)), tried.part(members, file))

@@ -16,8 +16,8 @@ from mlxdiag.reports.html.story import Story
 from mlxdiag.traces.types import Entry, Header, Model
 
 
-def render(header: Header, entries: Iterable[Entry], report: Report, beside: Html | None = None) -> str:
-    """The document. `entries` are those that `report` judged; `beside` stands before the last part."""
+def render(header: Header, entries: Iterable[Entry], report: Report, beside: str = "") -> str:
+    """The document. `entries` are those that `report` judged; `beside` follows the findings."""
     held = story.read(header, entries, report)
     name = report.source or "trace"
     body = tag(
@@ -26,15 +26,14 @@ def render(header: Header, entries: Iterable[Entry], report: Report, beside: Htm
         tag("h1", name),
         findings.verdict(report),
         _facts(held),
-        *_parts(held),
-        beside,
+        *_parts(held, beside),
         _judged(held),
         id="main",
     )
     return page(f"{name}: {words.verdict(report)}", body, ("maps.js", "timeline.js"))
 
 
-def _parts(held: Story) -> Iterator[Html]:
+def _parts(held: Story, beside: str) -> Iterator[str]:
     report = held.report
     first, others = findings.listing(report)
     if report.findings:
@@ -44,6 +43,7 @@ def _parts(held: Story) -> Iterator[Html]:
         yield section("masks", "The call", maps)
     if others:
         yield section("further", "Further findings", others)
+    yield beside
     if held.steps:
         yield section("steps", "Timeline", timeline.picture(held))
     lengths = series.panels(held)

@@ -42,8 +42,10 @@ def test_no_text_of_a_trace_becomes_markup_or_script():
         f'model: {{name: "{quoted}", architecture: "{quoted}", layers: {{"{quoted}": {{attention: sliding, '
         f"window: 4}}}}}}\nsteps:\n"
     )
-    steps = DECODE + BLIND.replace("family: sliding", f'family: "{quoted}"').replace("seq: a", f'seq: "{quoted}"') + (
-        f'- {{step: 2, error: {{text: "{quoted}", where: "{quoted}"}}}}\n'
+    steps = (
+        DECODE
+        + BLIND.replace("family: sliding", f'family: "{quoted}"').replace("seq: a", f'seq: "{quoted}"')
+        + (f'- {{step: 2, error: {{text: "{quoted}", where: "{quoted}"}}}}\n')
     )
     attacked = Page(rendered(steps, head=head, source=ATTACK))
     assert attacked.faults == []
