@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.cli.program import BLIND, BROKEN, HEALTHY, SHORT_BUT_RIGHT, SHORT_MASK, call
+from tests.cli.program import BLIND, BROKEN, HEALTHY, SHORT_BUT_RIGHT, SHORT_MASK, call, start
 
 FORMATS = ["text", "json", "sarif", "github", "junit", "markdown"]
 
@@ -187,3 +187,15 @@ steps:
     ran = call(capsys, "inspect", name)
     assert ran.code == 1
     assert "error MD101 mask-shorter-than-keys" in ran.out
+
+
+def test_the_mask_around_the_fault_is_drawn_for_people_only(trace, capsys):
+    name = trace(HEALTHY, SHORT_MASK)
+    assert "\n  keys      7 ========================================\n" in call(capsys, "inspect", name).out
+    assert "=====" not in call(capsys, "inspect", name, "--format", "markdown").out
+
+
+def test_a_drawing_in_a_pipe_has_no_colour(trace):
+    ran = start("inspect", trace(HEALTHY, SHORT_MASK))
+    assert "keys      7 =" in ran.stdout
+    assert "\x1b" not in ran.stdout

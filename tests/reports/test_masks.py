@@ -110,3 +110,9 @@ def test_a_hostile_name_stays_on_one_line():
     shown = render([report], View(drawn={"t.yaml": call}))
     assert "\x1b" not in shown
     assert "\n::error" not in shown
+
+
+def test_a_trace_judged_before_gives_the_same_drawing():
+    call, report = kept(BLIND)
+    again = masks.of_trace(parse(BLIND), report.findings)
+    assert masks.draw(again) == masks.draw(call)

@@ -55,12 +55,16 @@ def _parts(audit: Audit, shown: Shown) -> Iterator[Html]:
     ]
     if excused:
         yield section(
-            "excused", "Looks wrong, and is not", table(("excuse", "families", "why"), excused, "Excuses")
+            "excused",
+            "Looks wrong, and is not",
+            table(("excuse", "families", "why"), excused, "Excuses", class_="prose"),
         )
     skipped = list(words.skipped_families(audit).items())
     if skipped:
         yield section(
-            "skipped", "Skipped families", table(("family", "reason"), skipped, "Families that were not run")
+            "skipped",
+            "Skipped families",
+            table(("family", "reason"), skipped, "Families that were not run", class_="prose"),
         )
     if audit.noise:
         rows = [(family, f"{floor:.2g}") for family, floor in sorted(audit.noise.items())]

@@ -58,4 +58,4 @@ def _controls(members: Mapping[str, bytes], source: str) -> list[Html]:
     rows: list[tuple[Html | str, ...]] = [
         (f"{SIGNS.get(one.result, '–')} {one.result}", one.what, one.reason) for one in found
     ]
-    return [table(("result", "what", "why"), rows, "Around the fault")] if rows else []
+    return [table(("result", "what", "why"), rows, "Around the fault", class_="prose")] if rows else []
