@@ -52,6 +52,9 @@ def _apart(one: Compared) -> bool:
 
 def _panel(seq: str, found: Sequence[Compared]) -> Html:
     tolerance = next((one.tolerance for one in found if one.tolerance), None)
+    if not any(one.max_abs for one in found):
+        said = f"{sentence(found, tolerance)} Nothing to draw."
+        return tag("figure", tag("figcaption", tag("b", seq), " ", said), _table(found))
     finite = [one.max_abs for one in found if math.isfinite(one.max_abs) and one.max_abs > 0]
     base = tolerance or min(finite, default=1e-3)
     floor = math.floor(min([math.log10(base) - DECADES, *(math.log10(value) for value in finite)]))

@@ -49,3 +49,10 @@ def test_sequences_that_part_are_shown_and_the_others_folded():
     other = Compared(0, 0, "b", 0, 5, 0.0, None, 1e-3, None, "single-pass")
     read = Page(parity.panels([other, WRONG]))
     assert read.text.index("by up to 2.5") < read.text.index("agree with the single-pass")
+
+
+def test_equal_logits_are_said_and_not_drawn():
+    read = Page(parity.panels([RIGHT]))
+    assert "the largest difference is 0. Nothing to draw." in read.text
+    assert not read.all("svg")
+    assert read.all("table")
