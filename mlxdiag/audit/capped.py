@@ -100,7 +100,7 @@ class CappedTrial(Trial):
         if not lost:
             return entry
         # A window hides the pinned keys, as it does any others.
-        calls = [call if call.family in self._bounded else _lacking(call, lost) for call in entry.attention]
+        calls = [call if call.family in self._bounded else lacking(call, lost) for call in entry.attention]
         return msgspec.structs.replace(entry, attention=calls)
 
     def _compared(self, entry: Entry, reference: Floats) -> Entry:
@@ -118,7 +118,8 @@ class CappedTrial(Trial):
         return msgspec.structs.replace(entry, output=[output])
 
 
-def _lacking(call: Attention, lost: list[tuple[int, int, int]]) -> Attention:
+def lacking(call: Attention, lost: list[tuple[int, int, int]]) -> Attention:
+    """The call with these (row, query, position) among its missing keys."""
     held, totals = [tuple(triple) for triple in call.missing or []], call.totals or {}
     more = [triple for triple in lost if triple not in held]
     counted = {"missing": totals.get("missing", 0) + len(more), "wrong_queries": 1}

@@ -12,7 +12,9 @@ import msgspec
 from mlxdiag.audit import blame, reading, schedules, text
 from mlxdiag.audit import noise as noises
 from mlxdiag.audit.capped import CappedTrial
+from mlxdiag.audit.capped_rows import CappedRowsTrial
 from mlxdiag.audit.cell import Cell, Scenario
+from mlxdiag.audit.drafted import DraftedTrial
 from mlxdiag.audit.passes import Passes, Reference
 from mlxdiag.audit.sites import Sites
 from mlxdiag.audit.trial import Trial
@@ -88,8 +90,9 @@ def judge(
                 reading.crashed(cell, error, "the single pass")
                 cell.trace = text.of(setting.trace)
                 return cell
-            kind = CappedTrial if scenario.name in schedules.CAPPED else Trial
-            trial = kind(instance, setting.plan, setting.prompts, reference, noises.tolerance(noise))
+            trial = kind_of(setting.plan, scenario.name)(
+                instance, setting.plan, setting.prompts, reference, noises.tolerance(noise)
+            )
             with plant.apply(instance, scenario) if plant is not None else nullcontext():
                 trace = trial.run()
             reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
@@ -103,9 +106,19 @@ def judge(
     return cell
 
 
+def kind_of(plan: Plan, scenario: str) -> type[Trial]:
+    """The run that a scenario's schedule needs."""
+    if plan.scheduler.speculative:
+        return DraftedTrial
+    if scenario not in schedules.CAPPED:
+        return Trial
+    return CappedTrial if len(plan.lengths) == 1 else CappedRowsTrial
+
+
 def _where(instance: Instance, setting: Setting, cell: Cell) -> str:
     """Run it once more, to see who makes what is wrong."""
-    trial = Trial(instance, setting.plan, setting.prompts, None, 1.0)
+    kind = DraftedTrial if setting.plan.scheduler.speculative else Trial
+    trial = kind(instance, setting.plan, setting.prompts, None, 1.0)
     sites = Sites(trial)
     with sites.noting():
         trial.run()

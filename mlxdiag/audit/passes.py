@@ -63,8 +63,10 @@ class Reference:
     def __init__(self, passes: Passes, plan: Plan, prompts: Mapping[str, Prompt]) -> None:
         self._passes = passes
         self._prompts = prompts
-        self._rounded: dict[str, tuple[int, Floats | None]] = {}
-        """By sequence: where its keys were quantised, and the logits of what came after."""
+        self._rounded: dict[str, list[tuple[int, list[int], Floats | None]]] = {}
+        """By sequence: where its keys were quantised, what it held, and the logits of what came after; once
+        for the end, and once for each draft that was taken back.
+        """
         final = histories(plan)
         wanted: dict[bytes, Ids] = {}
         for seq, history in fed_histories(plan):
@@ -73,19 +75,30 @@ class Reference:
             wanted[ids.tobytes()] = ids
         for ids in sorted(wanted.values(), key=len, reverse=True):
             passes.of(ids)
-        for seq, (begin, bits) in _quantised(plan).items():
-            ids = prompts[seq].of(final[seq])
-            self._rounded[seq] = begin, passes.rounded(ids, begin, bits)
+        quantised = _quantised(plan)
+        for seq, history in [*final.items(), *fed_histories(plan)]:
+            begin, bits = quantised.get(seq, (len(history), 0))
+            if begin < len(history) and self._after(seq, history) is None:
+                ids = prompts[seq].of(history)
+                self._rounded.setdefault(seq, []).append((begin, history, passes.rounded(ids, begin, bits)))
 
     def logits(self, seq: str, history: list[int]) -> tuple[Floats, float] | None:
         """As `oracle.Oracle.logits`. Behind a quantised cache the reference is rounded alike."""
         logits, unit = self._passes.of(self._prompts[seq].of(history))
-        begin, after = self._rounded.get(seq, (len(history), None))
-        if begin >= len(history):
+        found = self._after(seq, history)
+        if found is None:
             return logits, unit
+        begin, after = found
         if after is None:
             return None
         return np.concatenate([logits[:begin], after[: len(history) - begin]]), unit
+
+    def _after(self, seq: str, history: list[int]) -> tuple[int, Floats | None] | None:
+        """Where its keys were quantised, and logits from there on; None where they were not."""
+        for begin, known, after in self._rounded.get(seq, []):
+            if begin < len(history) <= len(known) and known[: len(history)] == history:
+                return begin, after
+        return None
 
 
 def _quantised(plan: Plan) -> dict[str, tuple[int, int]]:

@@ -43,6 +43,7 @@ WRAPPERS = (
     "batching.py",
     "instance.py",
     "store.py",
+    "drafted.py",
 )
 """Modules that do nothing but call the library: what is raised there is the library's."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.audit.schedules_batch import BATCH
-from mlxdiag.audit.schedules_reuse import REUSE
+from mlxdiag.audit.schedules_reuse import DRAFTS, REUSE
 from mlxdiag.audit.script import Schedule, Script, Sizes
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Instance
@@ -114,9 +114,12 @@ def build(name: str, instance: Instance) -> Trace:
     script, sizes = Script(), sizes_of(instance)
     schedule(script, sizes)
     scheduler = SCHEDULERS.get(name)
-    if name in CAPPED:
+    if name == "key-cap-below-pins":
+        scheduler = Scheduler(max_kv=KEEP, keep=KEEP - 1)
+    elif name in CAPPED:
         scheduler = Scheduler(max_kv=_cap(instance, sizes), keep=KEEP)
-    return script.trace(model_of(instance, capped=name in CAPPED), scheduler)
+    pinned = scheduler.keep if scheduler is not None else None
+    return script.trace(model_of(instance, pinned=pinned), scheduler)
 
 
 _TRIE = Scheduler(store="trie")
@@ -127,15 +130,20 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "trie-longer": _TRIE,
     "trie-longer-after-wrap": _TRIE,
     "quantized-keys": Scheduler(kv_bits=8),
+    "drafts": Scheduler(speculative=DRAFTS),
+    "drafts-quantized": Scheduler(speculative=DRAFTS, kv_bits=8),
+    "drafts-stored": Scheduler(speculative=DRAFTS, store="trie"),
 }
 """What the trace's header says of the scheduler, where a schedule needs it."""
-CAPPED = ("key-cap", "key-cap-over")
+CAPPED = ("key-cap", "key-cap-over", "key-cap-below-pins", "key-cap-batch")
 CAP_NOTE = (
     "by design, masks for several tokens hide the pinned keys, so that what is seen depends on the chunks; "
     "each query was compared with one that is given the same keys"
 )
 KEEP = 4
-"""Sinks that `make_prompt_cache(max_kv_size)` pins (mlx_lm/models/cache.py)."""
+"""Sinks that `make_prompt_cache(max_kv_size)` pins (mlx_lm/models/cache.py), as is documented: "Old entries
+(except the first 4 tokens) will be overwritten" (mlx_lm/generate.py). A cap of four has room for three and the
+newest."""
 
 
 def _cap(instance: Instance, sizes: Sizes) -> int:
@@ -144,13 +152,16 @@ def _cap(instance: Instance, sizes: Sizes) -> int:
     return sizes.window + KEEP if windowed else sizes.window
 
 
-def model_of(instance: Instance, *, capped: bool = False) -> Model:
-    """The model as the header of a trace names it: with its whole config, so that replay can build it."""
+def model_of(instance: Instance, *, pinned: int | None = None) -> Model:
+    """The model as the header of a trace names it: with its whole config, so that replay can build it.
+
+    `pinned`: all of its caches have a cap, and keep as many keys in front.
+    """
     geometry = instance.geometry
     layers = geometry.families()
-    if capped:
+    if pinned is not None:
         layers = {
-            name: msgspec.structs.replace(family, cache="rotating", keep=KEEP)
+            name: msgspec.structs.replace(family, cache="rotating", keep=pinned)
             for name, family in layers.items()
         }
     return Model(

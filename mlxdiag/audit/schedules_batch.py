@@ -18,6 +18,14 @@ def left_padding_as_heads(script: Script, sizes: Sizes) -> None:
     _left(script, sizes, sizes.kv_heads)
 
 
+def left_padding_after_wrap(script: Script, sizes: Sizes) -> None:
+    """The ring turns while a row still has padding in it, then several tokens come at once."""
+    script.batch({"a": sizes.window - 1, "b": sizes.window - 4}, left=True)
+    script.decode(3, "a", "b")
+    script.batch({"a": 3, "b": 3})
+    script.decode(1, "a", "b")
+
+
 def right_padding(script: Script, sizes: Sizes) -> None:
     _right(script, sizes, sizes.kv_heads + 1)
 
@@ -86,6 +94,34 @@ def ragged_join(script: Script, sizes: Sizes) -> None:
     script.decode(2, "a", "b", "c")
 
 
+def ragged_fresh_row(script: Script, sizes: Sizes) -> None:
+    """Nothing is padded: the fresh row has no history, and that is all."""
+    script.feed(sizes.window // 2, "a")
+    script.event("merge", "a", "b")
+    script.batch({"a": 3, "b": 3})
+    script.decode(2, "a", "b")
+
+
+def ragged_save_and_load(script: Script, sizes: Sizes) -> None:
+    script.feed(sizes.window + 1, "a")
+    script.feed(sizes.window - 3, "b")
+    script.event("merge", "a", "b")
+    script.decode(1, "a", "b")
+    script.event("save", "a", "b")
+    script.event("load", "a", "b")
+    script.decode(2, "a", "b")
+    script.batch({"a": 2, "b": 4})
+    script.event("finalize", "a", "b")
+    script.decode(1, "a", "b")
+
+
+def key_cap_batch(script: Script, sizes: Sizes) -> None:
+    """Two requests of equal length: what is pinned alone must be pinned beside another."""
+    script.event("merge", "a", "b")
+    script.batch({"a": sizes.window - 2, "b": sizes.window - 2})
+    script.decode(sizes.window // 2 + 5, "a", "b")
+
+
 def _left(script: Script, sizes: Sizes, rows: int) -> None:
     script.batch(_lengths(sizes, rows), left=True)
     script.batch(dict.fromkeys(NAMES[:rows], sizes.window // 2))
@@ -111,6 +147,7 @@ def _lengths(sizes: Sizes, rows: int) -> dict[str, int]:
 BATCH: Mapping[str, Schedule] = {
     "left-padding": left_padding,
     "left-padding-as-heads": left_padding_as_heads,
+    "left-padding-after-wrap": left_padding_after_wrap,
     "right-padding": right_padding,
     "right-padding-as-heads": right_padding_as_heads,
     "right-padding-chunked": right_padding_chunked,
@@ -118,4 +155,7 @@ BATCH: Mapping[str, Schedule] = {
     "ragged-batch": ragged,
     "ragged-prompts": ragged_prompts,
     "ragged-join": ragged_join,
+    "ragged-fresh-row": ragged_fresh_row,
+    "ragged-save-and-load": ragged_save_and_load,
+    "key-cap-batch": key_cap_batch,
 }

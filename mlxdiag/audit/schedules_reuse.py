@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from mlxdiag.audit.script import Schedule, Script, Sizes
 
+DRAFTS = 2
+"""Tokens that are drafted in a round of the library's speculative decoding."""
+
 
 def speculative_before_wrap(script: Script, sizes: Sizes) -> None:
     script.feed(sizes.window - 5)
@@ -30,6 +33,40 @@ def speculative_after_wrap(script: Script, sizes: Sizes) -> None:
     script.cut(2, phase="rollback")
     script.feed(3, phase="verify")
     script.decode()
+
+
+def drafts(script: Script, sizes: Sizes) -> None:
+    """Both drafts rejected, one taken, both taken: all within the window. Then the caller's caches go on."""
+    script.feed(sizes.window - 6)
+    _round(script, rejected=2)
+    _round(script, rejected=1)
+    _round(script, rejected=0)
+    script.decode()
+
+
+def drafts_quantized(script: Script, sizes: Sizes) -> None:
+    script.feed(sizes.window - 6)
+    script.event("quantize")
+    _round(script, rejected=1)
+    _round(script, rejected=0)
+    script.decode()
+
+
+def drafts_stored(script: Script, sizes: Sizes) -> None:
+    """What was emitted last is not in the caches yet: it was never fed."""
+    script.feed(sizes.window - 6)
+    _round(script, rejected=0)
+    script.event("save")
+    script.adopt("b", matched=sizes.window - 2, entry=sizes.window - 2)
+    script.feed(sizes.window // 2, "b")
+    script.decode(1, "b")
+
+
+def _round(script: Script, rejected: int) -> None:
+    """The token before, and two drafts."""
+    script.feed(1 + DRAFTS, phase="verify")
+    if rejected:
+        script.cut(rejected, phase="rollback")
 
 
 def trim_then_decode(script: Script, sizes: Sizes) -> None:
@@ -94,10 +131,11 @@ def trie_shorter(script: Script, sizes: Sizes) -> None:
 
 
 def trie_exact(script: Script, sizes: Sizes) -> None:
+    """The same prompt again, of which nothing is left to be fed."""
     script.feed(sizes.window + 2)
     script.decode()
     script.event("save")
-    script.adopt("b", matched=sizes.window + 3, entry=sizes.window + 3)
+    script.adopt("b", matched=sizes.window + 3, entry=sizes.window + 3, total=sizes.window + 3)
     script.decode(2, "b")
 
 
@@ -128,6 +166,12 @@ def key_cap(script: Script, sizes: Sizes) -> None:
 def key_cap_over(script: Script, sizes: Sizes) -> None:
     script.feed(sizes.window + 5)
     script.decode(2)
+
+
+def key_cap_below_pins(script: Script, _sizes: Sizes) -> None:
+    """Lengths in terms of the pinned tokens: the cap is as many."""
+    script.feed(3)
+    script.decode(4)
 
 
 def quantized_keys(script: Script, sizes: Sizes) -> None:
@@ -175,6 +219,9 @@ REUSE: Mapping[str, Schedule] = {
     "speculative-before-wrap": speculative_before_wrap,
     "speculative-across-wrap": speculative_across_wrap,
     "speculative-after-wrap": speculative_after_wrap,
+    "drafts": drafts,
+    "drafts-quantized": drafts_quantized,
+    "drafts-stored": drafts_stored,
     "trim-then-decode": trim_then_decode,
     "trim-then-chunk": trim_then_chunk,
     "trim-after-wrap-decode": trim_after_wrap_decode,
@@ -190,6 +237,7 @@ REUSE: Mapping[str, Schedule] = {
     "trie-longer-after-wrap": trie_longer_after_wrap,
     "key-cap": key_cap,
     "key-cap-over": key_cap_over,
+    "key-cap-below-pins": key_cap_below_pins,
     "quantized-keys": quantized_keys,
     "interleaved": interleaved,
 }

@@ -43,11 +43,11 @@ class Script:
     def batch(self, tokens: dict[str, int], *, left: bool = False, width: int | None = None) -> None:
         """One forward of several rows, those shorter than `width` (the longest) padded right, or left."""
         width = width if width is not None else max(tokens.values())
-        side = "left_padding" if left else "right_padding"
-        rows = [
-            self._row(seq, count, **({side: width - count} if count < width else {}))
-            for seq, count in tokens.items()
-        ]
+        rows = []
+        for seq, count in tokens.items():
+            padding = width - count or None
+            sides = (padding, None) if left else (None, padding)
+            rows.append(self._row(seq, count, left_padding=sides[0], right_padding=sides[1]))
         self._forward(rows, None)
 
     def cut(self, tokens: int, *seqs: str, phase: str = "trim") -> None:
@@ -58,10 +58,14 @@ class Script:
             self.offsets[seq] -= tokens
         self._add(phase, rows)
 
-    def adopt(self, seq: str, *, matched: int, entry: int) -> None:
-        """Start a sequence from a stored entry of another one, what does not match cut off."""
+    def adopt(self, seq: str, *, matched: int, entry: int, total: int | None = None) -> None:
+        """Start a sequence from a stored entry of another one, what does not match cut off.
+
+        `total`: length of its prompt, where that ends with what matched.
+        """
         self.offsets[seq] = matched
-        row = Row(seq=seq, matched=matched, entry=entry, trimmed=entry - matched, restored=matched)
+        trimmed = entry - matched
+        row = Row(seq=seq, matched=matched, entry=entry, trimmed=trimmed, restored=matched, total=total)
         self._add("adopt", [row])
 
     def event(self, phase: str, *seqs: str) -> None:
@@ -75,11 +79,25 @@ class Script:
         )
         return Trace(header, self.entries)
 
-    def _row(self, seq: str, tokens: int, **padding: int | None) -> Row:
-        row = Row(seq=seq, offset=self.offsets.get(seq, 0), tokens=tokens, **padding)
-        held = padding.get("padded")
-        self.offsets[seq] = self.offsets.get(seq, 0) + (held if held is not None else tokens)
-        return row
+    def _row(
+        self,
+        seq: str,
+        tokens: int,
+        *,
+        padded: int | None = None,
+        left_padding: int | None = None,
+        right_padding: int | None = None,
+    ) -> Row:
+        begin = self.offsets.get(seq, 0)
+        self.offsets[seq] = begin + (padded if padded is not None else tokens)
+        return Row(
+            seq=seq,
+            offset=begin,
+            tokens=tokens,
+            padded=padded,
+            left_padding=left_padding,
+            right_padding=right_padding,
+        )
 
     def _forward(self, rows: list[Row], phase: str | None) -> None:
         self._add(phase or _phase(rows), rows)

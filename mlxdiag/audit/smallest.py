@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit import judge, reading, schedules
+from mlxdiag.audit import judge, reading
 from mlxdiag.audit import noise as noises
 from mlxdiag.audit import text as texts
-from mlxdiag.audit.capped import CappedTrial
 from mlxdiag.audit.cell import Cell, Fault
 from mlxdiag.audit.faults import headline
 from mlxdiag.audit.passes import Passes, Reference
 from mlxdiag.audit.table import APART
-from mlxdiag.audit.trial import Trial
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -56,7 +54,7 @@ class Judging:
         try:
             plan = planning.lay(trace, judge.trace_families(trace, instance), source=self.scenario)
             made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=self.seed)
-            kind = CappedTrial if self.scenario in schedules.CAPPED else Trial
+            kind = judge.kind_of(plan, self.scenario)
             trial = kind(instance, plan, made, Reference(Passes(instance), plan, made), self.tolerance)
             ran = trial.run()
             reading.write(cell, trace, reading.Run(trial, ran, inspect_trace(ran)))

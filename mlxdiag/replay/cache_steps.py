@@ -92,7 +92,7 @@ def adoption(entry: Entry, row: Row, where: str, tapes: dict[str, Tape]) -> Adop
     trimmed = entry_length - restored
     tape = tapes[seq] = Tape(seq)
     tape.adopt(entry_length - trimmed, matched)
-    return Adopt(entry.step, seq, matched, entry_length, trimmed)
+    return Adopt(entry.step, seq, matched, entry_length, trimmed, whole=row.total == matched)
 
 
 def bounded(tokens: int, where: str) -> None:

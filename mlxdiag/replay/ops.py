@@ -103,6 +103,8 @@ class Adopt(msgspec.Struct, frozen=True, tag="adopt"):
     matched: int
     entry: int
     trimmed: int
+    whole: bool = False
+    """The trace says that the prompt ends with what matched: nothing is left of the request to be fed."""
 
 
 class Regroup(msgspec.Struct, frozen=True, tag="regroup"):

@@ -266,6 +266,9 @@ class _Planner:
                 adopted = cache_steps.adoption(entry, row, f"{where}: rows[{i}]", self.tapes)
                 if self.scheduler.store is not None and self.stored is not None:
                     self.shared[adopted.seq] = self.stored, adopted.matched
+                    # An entry may be stored under a token that was emitted and never fed.
+                    owner = self.tapes[self.stored]
+                    owner.longest = max(owner.longest, adopted.matched)
                 yield adopted
             return
         if entry.kind in GROUPING_PHASES:

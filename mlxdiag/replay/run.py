@@ -253,6 +253,9 @@ class Runner:
         Raises:
             UnjudgedError: the store gives back less than the trace says.
         """
+        if op.whole:
+            self._fetch_all(op, store)
+            return
         later = (o for o in self.plan.ops[self.number :] if isinstance(o, Forward))
         codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
         caches, restored = store.fetch(self.prompts[op.seq].of([*range(op.matched), *codes]))
@@ -262,10 +265,35 @@ class Runner:
                 "prefilled again"
             )
         self.claimed = restored
+        self._take_over(op)
+        self.stage.enter(op.seq, caches)
+
+    def _fetch_all(self, op: Adopt, store: Store) -> None:
+        """Ask for the sequence, and feed what the store does not give back; nothing, where it gives all of a
+        whole prompt: the server then goes on with no tokens.
+        """
+        codes = list(range(op.matched))
+        later = [] if op.whole else [op.matched]
+        prompt = self.prompts[op.seq].of([*codes, *later])
+        caches, self.claimed = store.fetch(prompt)
+        self._take_over(op)
+        caches = self._fresh() if caches is None else caches
+        left = codes[self.claimed :]
+        if left:
+            fed = np.array([left], dtype=np.int64)
+            self.probe.feeding = Feeding(seq=[self.numbers[op.seq]], positions=fed, real=fed >= 0)
+            self.instance.forward(self.prompts[op.seq].of(left)[None], caches)
+            batching.evaluate(caches)
+            self.claimed = op.matched
+        elif op.whole:
+            store.begin(self.instance.model, prompt, caches)
+        self.stage.enter(op.seq, caches)
+
+    def _take_over(self, op: Adopt) -> None:
+        """What was the stored sequence's own is this one's, too."""
         if self.probe.identity is not None and op.seq in self.plan.shared:
             owner, common = self.plan.shared[op.seq]
             self.probe.identity.adopt(self.numbers[op.seq], self.numbers[owner], common)
-        self.stage.enter(op.seq, caches)
 
     def _save(self, op: Event) -> None:
         """What a server stores is a copy of the row, or the finished sequence's own caches."""

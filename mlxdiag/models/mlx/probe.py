@@ -9,7 +9,8 @@ At the shapes level nothing is evaluated and no array is read. `create_attention
 from __future__ import annotations
 
 import inspect as python_inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -107,6 +108,15 @@ class Probe:
         for model in self._watched:
             self._patch_model(model)
         return self
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Forwards within are nobody's business: the wrappers stay, and pass on what they are given."""
+        held, self._installed = self._installed, 0
+        try:
+            yield
+        finally:
+            self._installed = held
 
     def remove(self) -> None:
         """Put the original objects back, once every `install` has been undone."""

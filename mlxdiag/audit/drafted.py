@@ -1,0 +1,232 @@
+"""Speculative decoding as the library itself does it, with caches that the caller gives, as the server does.
+
+`speculative_generate_step` drives: it prefills, drafts, verifies, rolls back and quantises. The model that it
+is given hands every forward to the trial, which looks at it as at any other. The sampler says what draft and
+target "find", so that drafts are taken and rejected as the schedule has it, and the tokens are the probe's
+own. The draft is the model itself, on caches of its own, and nobody looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from mlxdiag.audit.trial import RefusedError, Trial
+from mlxdiag.models.mlx.probe import CacheEvent
+from mlxdiag.models.mlx.probe_tags import tag_of
+from mlxdiag.replay import entries
+from mlxdiag.replay.ops import Adopt, Cut, Event, Forward, Op
+from mlxdiag.replay.oracle import replay_tape
+from mlxdiag.replay.parity import Floats
+from mlxdiag.replay.run import Runner
+from mlxdiag.replay.store import Store
+from mlxdiag.replay.tape import Tape, code
+from mlxdiag.traces.types import Entry, Row
+
+GROUP = 32
+"""As `batching.quantize` groups."""
+
+
+class StoppedError(Exception):
+    """The trial has seen the end of the run, inside the library's loop."""
+
+
+class DraftedTrial(Trial):
+    """Runs everything up to the last verified draft inside the library's loop, and the rest as ever."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        ops = self.plan.ops
+        self._end = max((at for at, op in enumerate(ops) if _speculates(op)), default=-1) + 1
+        self._at = 0
+        """Place of the op that the library's loop is to do next."""
+        self._told: list[Entry] = []
+        self._given: list[Any] = []
+        """The caller's caches, of the target and of the draft."""
+        self._held: list[Any] = []
+        """The caches that the target was called with last."""
+        self._logits: Any = None
+
+    def _fresh(self) -> list[Any]:
+        # Whether the caches can be trimmed is for the library to say here.
+        return Runner._fresh(self)
+
+    def _op(self, op: Op, step: int) -> Iterator[Entry]:
+        if self.number >= self._end:
+            yield from super()._op(op, step)
+        elif self.number == 0:
+            self._speculate()
+            yield from self._told
+
+    def _speculate(self) -> None:
+        """The loop over its part of the plan; what it did is in `_told`."""
+        first = next(op for op in self.plan.ops if isinstance(op, Forward))
+        (seq,) = (feed.seq for feed in first.feeds)
+        own = self._fresh()
+        self._given = [*own, *self._fresh()]
+        self.stage.enter(seq, own)
+        try:
+            self._ask_for_quantised(own)
+            for _ in self._loop(seq):
+                pass
+            self._catch_up()
+        except StoppedError:
+            return
+        except Exception as error:  # noqa: BLE001  as in `Trial`
+            op = self.plan.ops[min(self._at, self._end - 1)]
+            self.stopped, self.raised = f"step {op.step}: {error}", error
+            failed = Entry(step=op.step, phase=getattr(op, "phase", "verify"), rows=[Row(seq=seq)])
+            self._told.append(entries.failed(failed, error))
+        # What the loop put in the place of the caller's caches, the caller does not have.
+        self.stage.enter(seq, own)
+
+    def _ask_for_quantised(self, own: list[Any]) -> None:
+        if self.plan.scheduler.kv_bits and not any(hasattr(cache, "to_quantized") for cache in own):
+            raise RefusedError("no cache of this family says that it can be quantised: none is")
+
+    def _loop(self, seq: str) -> Iterator[Any]:
+        import mlx.core as mx
+        from mlx_lm.generate import speculative_generate_step
+
+        ops = self.plan.ops[: self._end]
+        verified = [op for op in ops if isinstance(op, Forward) and op.phase == "verify"]
+        before = [
+            code for op in ops[: ops.index(verified[0])] if isinstance(op, Forward) for code in _codes(op)
+        ]
+        prompt = self.prompts[seq].of([*before, _codes(verified[0])[0]])
+        sampler = _Sampler(self._drafted(seq, verified), self._found(seq, ops))
+        scheduler = self.plan.scheduler
+        steps: Iterator[Any] = speculative_generate_step(
+            mx.array(prompt),
+            _Target(self),
+            _Draft(self),
+            stream=mx.default_stream(mx.default_device()),
+            num_draft_tokens=scheduler.speculative or 0,
+            max_tokens=sum(len(kept) for kept in sampler.emitted),
+            sampler=sampler,
+            prompt_cache=self._given,
+            kv_bits=scheduler.kv_bits,
+            kv_group_size=GROUP,
+            quantized_kv_start=0,
+        )
+        return steps
+
+    def _drafted(self, seq: str, verified: list[Forward]) -> list[list[int]]:
+        """Ids that the draft proposes, by round."""
+        return [self.prompts[seq].of(_codes(op)[1:]).tolist() for op in verified]
+
+    def _found(self, seq: str, ops: tuple[Op, ...]) -> list[list[int]]:
+        """Ids that the target finds, by round: the drafts that are taken, then one of its own."""
+        tape, found = Tape(seq), []
+        tapes = {seq: tape}
+        for at, op in enumerate(ops):
+            replay_tape(op, tapes)
+            if isinstance(op, Forward) and op.phase == "verify":
+                after = ops[at + 1] if at + 1 < len(ops) else None
+                rejected = after.tokens if isinstance(after, Cut) else 0
+                taken = _codes(op)[1 : len(_codes(op)) - rejected]
+                own = code(tape.real - rejected, tape.generation + bool(rejected))
+                found.append(self.prompts[seq].of([*taken, own]).tolist())
+        return found
+
+    def target(self, fed: Any, caches: list[Any]) -> Any:
+        """A forward of the target, by the library's loop; its logits `[1, n, V]`."""
+        self._catch_up()
+        op = self.plan.ops[self._at] if self._at < self._end else None
+        if not isinstance(op, Forward):
+            raise RuntimeError(f"the loop feeds {fed.shape[1]} tokens after its last round")
+        planned = self.prompts[op.feeds[0].seq].of(_codes(op))
+        if np.array(fed)[0].tolist() != planned.tolist():
+            raise RuntimeError(
+                f"the loop feeds other tokens than were taken: {fed.shape[1]} at step {op.step}"
+            )
+        group = self.stage.group_of(op.feeds[0].seq)
+        assert group is not None
+        group.caches = self._held = caches
+        self._told.append(self._forward(op, op.step or 0))
+        replay_tape(op, self.tapes)
+        self._at += 1
+        if self.stopped:
+            raise StoppedError
+        # What is trimmed or quantised from here on comes before the next forward.
+        self.events.clear()
+        return self._logits
+
+    def _catch_up(self) -> None:
+        """Tell of what the loop did to the target's caches since its last forward."""
+        own = {tag_of(member).uid for cache in self._held for member in getattr(cache, "caches", (cache,))}
+        seen = [event for event in self.events if isinstance(event, CacheEvent) and event.uid in own]
+        while self._at < self._end and not isinstance(op := self.plan.ops[self._at], Forward):
+            replay_tape(op, self.tapes)
+            self._told.append(entries.event(op, op.step or 0, seen, self.instance))
+            self._at += 1
+
+    def _read(self, logits: Any) -> Floats:
+        self._logits = logits
+        return super()._read(logits)
+
+    def _save(self, op: Event) -> None:
+        """As the server stores a request: under all that was emitted, with the caches of both models."""
+        assert self.store is not None
+        (seq,) = op.seqs
+        held = self.tapes[seq]
+        key = self.prompts[seq].of([*held.own, code(held.real, held.generation)])
+        self.store.insert(key, self._given)
+
+    def _fetch(self, op: Adopt, store: Store) -> None:
+        self._fetch_all(op, store)
+        group = self.stage.group_of(op.seq)
+        assert group is not None
+        # The rest are the draft's.
+        group.caches = group.caches[: len(self._given) // 2]
+
+
+class _Target:
+    """The audited model, as the loop sees it."""
+
+    def __init__(self, trial: DraftedTrial) -> None:
+        self._trial = trial
+        self.layers = trial.instance.model.layers
+
+    def __call__(self, fed: Any, cache: list[Any]) -> Any:
+        return self._trial.target(fed, cache)
+
+
+class _Draft:
+    """The same model as its own draft, unseen."""
+
+    def __init__(self, trial: DraftedTrial) -> None:
+        self._trial = trial
+
+    def __call__(self, fed: Any, cache: list[Any]) -> Any:
+        with self._trial.probe.paused():
+            return self._trial.instance.model(fed, cache=cache)
+
+
+class _Sampler:
+    """What the draft and the target find, one after the other. A draft is asked for one token at a time."""
+
+    def __init__(self, drafted: list[list[int]], emitted: list[list[int]]) -> None:
+        self.emitted = emitted
+        self._drafted = chain.from_iterable(drafted)
+        self._found = iter(emitted)
+
+    def __call__(self, logprobs: Any) -> Any:
+        import mlx.core as mx
+
+        if logprobs.shape[0] == 1:
+            return mx.array([next(self._drafted)], mx.uint32)
+        found = next(self._found)
+        # Behind the first draft that is rejected nobody looks.
+        return mx.array([*found, *[0] * (logprobs.shape[0] - len(found))], mx.uint32)
+
+
+def _speculates(op: Op) -> bool:
+    return isinstance(op, Forward | Cut) and op.phase in ("verify", "rollback")
+
+
+def _codes(op: Forward) -> list[int]:
+    return op.feeds[0].codes
