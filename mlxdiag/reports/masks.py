@@ -132,7 +132,10 @@ def _picture(row: Attended, columns: int, colour: bool) -> Iterator[str]:
     low, high = row.span or (0, 0)
     grid = cells(row, columns)
     width = len(grid[0][1])
-    yield f"{'query':>7}  key {low}{f'key {high}':>{max(width - len(f'key {low}'), 0)}}"
+    oldest, newest = f"key {low}", f"key {high}"
+    room = width - len(oldest)
+    ruler = oldest + newest.rjust(room) if room > len(newest) else f"keys {low} to {high}"
+    yield f"{'query':>7}  {ruler}"
     for position, kinds in grid:
         yield f"{position:>7}  {''.join(_letter(kind, colour) for kind in kinds)}"
     shown = {kind for _, kinds in grid for kind in kinds}

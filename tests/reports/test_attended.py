@@ -1,9 +1,14 @@
 """Seen and due, held against sets that are enumerated key by key."""
 
+import random
+
+import msgspec
+import numpy as np
 import pytest
 
 from mlxdiag.inspect.call import build
 from mlxdiag.inspect.run import Run
+from mlxdiag.inspect.visibility import observe
 from mlxdiag.reports import attended as look
 from mlxdiag.traces.reader import parse
 
@@ -164,3 +169,35 @@ def test_left_padding_stands_below_zero():
 
 def test_recurrent_layers_attend_nothing():
     assert rows(SLIDING + "{rows: [{offset: 0, tokens: 2}], attention: [{family: recurrent, q: 2}]}") == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_as_many_queries_are_wrong_as_the_reader_of_the_masks_counts(seed):
+    """Random masks over every key: what was seen is drawn as it was, or said to have gaps."""
+    draw = random.Random(seed)
+    q, offset = draw.randint(1, 6), draw.randint(0, 6)
+    k = offset + q
+    mask = np.tril(np.ones((q, k), bool), offset)
+    for _ in range(draw.randint(0, 5)):
+        mask[draw.randrange(q), draw.randrange(k)] ^= True
+    queries = np.arange(offset, k)[None]
+    fields = observe(
+        mask[None],
+        np.zeros((1, k), int),
+        np.arange(k)[None],
+        np.zeros((1, q), int),
+        queries,
+        np.ones((1, q), bool),
+        kind="sliding",
+        window=WINDOW,
+    )
+    step = {
+        "rows": [{"seq": "a", "offset": offset, "tokens": q}],
+        "attention": [{"family": "sliding", "q": q, "k": k, **fields}],
+    }
+    (row,) = rows(SLIDING + msgspec.json.encode(step).decode())
+    assert row.wrong == fields["totals"]["wrong_queries"]
+    for query, seen in zip(row.queries, mask, strict=True):
+        drawn = {p for a, b in query.seen for p in range(a, b + 1)}
+        assert query.partly or drawn == set(np.flatnonzero(seen).tolist())
+        assert drawn >= set(np.flatnonzero(seen).tolist())

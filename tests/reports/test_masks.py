@@ -116,3 +116,7 @@ def test_a_trace_judged_before_gives_the_same_drawing():
     call, report = kept(BLIND)
     again = masks.of_trace(parse(BLIND), report.findings)
     assert masks.draw(again) == masks.draw(call)
+
+
+def test_a_narrow_drawing_names_both_ends():
+    assert drawn(BLIND)[3] == "  query  keys 0 to 7"

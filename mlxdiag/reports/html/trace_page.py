@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlxdiag.inspect.call import Call
-from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.inspect.findings import Finding, Report, Section
 from mlxdiag.reports import attended
 from mlxdiag.reports import view as words
 from mlxdiag.reports.html import findings, mask_map, parity, series, story, timeline
@@ -43,6 +43,8 @@ def _parts(held: Story, beside: str) -> Iterator[str]:
         yield section("masks", "The call", maps)
     if others:
         yield section("further", "Further findings", others)
+    for one in report.sections:
+        yield _section(one)
     yield beside
     if held.steps:
         yield section("steps", "Timeline", timeline.picture(held))
@@ -53,6 +55,15 @@ def _parts(held: Story, beside: str) -> Iterator[str]:
         )
     if held.parity:
         yield section("parity", "Parity", parity.panels(held.parity))
+
+
+def _section(told: Section) -> Html:
+    """What a report says beside its findings, as the text format shows it."""
+    parts: list[Html] = [tag("p", line) for line in told.lines]
+    if told.rows:
+        rows = [tuple(words.cell(cell) for cell in row) for row in told.rows]
+        parts.append(table(tuple(told.header), rows, told.title))
+    return section(f"section-{told.name}", told.title, *parts)
 
 
 def _maps(held: Story) -> Html | None:

@@ -1,6 +1,10 @@
 import re
 
-from tests.reports.html.pages import ATTACK, BLIND, DECODE, Page, rendered
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.reports.html import trace_page
+from mlxdiag.traces.reader import parse
+from tests.reports.examples import POLICIES
+from tests.reports.html.pages import ATTACK, BLIND, DECODE, HEAD, Page, rendered
 
 
 def test_the_verdict_comes_first_then_what_is_wrong_then_the_call():
@@ -74,3 +78,12 @@ def test_a_long_decode_stays_small():
         for n in range(1, 2001)
     ]
     assert len(rendered(*steps)) < len(rendered(*steps[:200])) * 1.1
+
+
+def test_what_a_report_says_beside_its_findings_is_shown():
+    trace = parse(HEAD + BLIND)
+    report = inspect_trace(trace)
+    report.sections.append(POLICIES)
+    text = Page(trace_page.render(trace.header, trace.entries, report)).text
+    assert "The discarded mask changes nothing." in text
+    assert "1.5e-06" in text
