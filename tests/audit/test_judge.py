@@ -58,8 +58,17 @@ def test_right_families_pass_and_every_oracle_judged(cell, family, scenario):
     assert all(count > 0 for count in found.judged.values())
 
 
+SHARED = ("drafts-quantized", "drafts-stored", "key-cap-batch", "key-cap-below-pins", "trie-exact")
+"""Scenarios that meet a fault of the library's shared code whatever the family."""
+
+
 @pytest.mark.parametrize(
-    "scenario", [s.name for s in SCENARIOS if s.group in ("trim", "reuse", "cap", "quantized", "batch")]
+    "scenario",
+    [
+        s.name
+        for s in SCENARIOS
+        if s.group in ("trim", "reuse", "cap", "quantized", "batch") and s.name not in SHARED
+    ],
 )
 def test_a_family_of_full_layers_has_nothing_that_could_fail(cell, scenario):
     found = cell("mixtral", scenario)

@@ -1,5 +1,7 @@
 """Schedules: what they must hold to test what they are named for, worked out from their rows alone."""
 
+from itertools import pairwise
+
 import pytest
 
 from mlxdiag.audit import schedules, text
@@ -91,6 +93,40 @@ def test_a_row_of_the_pieces_is_over_before_the_others_and_the_last_piece_is_one
     last = pieces[-1].rows
     assert [row.tokens for row in last] == [1, 0, 0]
     assert [row.right_padding for row in last] == [None, 1, 1]
+
+
+def test_the_ring_has_turned_and_a_row_has_padding_left_when_several_tokens_come():
+    entries = written("left-padding-after-wrap").entries
+    first, chunk = entries[0], next(entry for entry in entries[1:] if entry.phase == "chunk")
+    width = max(row.tokens for row in first.rows)
+    assert width < 8
+    turned = width + sum(entry.phase == "decode" for entry in entries[: entries.index(chunk)]) - 8
+    assert 0 < turned < max(row.left_padding or 0 for row in first.rows)
+    assert all(row.tokens > 1 for row in chunk.rows)
+
+
+def test_a_fresh_row_joins_without_any_padding():
+    entries = [e for e in written("ragged-fresh-row").entries if e.kind in FORWARD_PHASES and len(e.rows) > 1]
+    joined = entries[0].rows
+    assert [row.offset for row in joined] == [4, 0]
+    assert len({row.tokens for row in joined}) == 1
+    assert not any(row.left_padding or row.right_padding for entry in entries for row in entry.rows)
+
+
+def test_rounds_of_drafts_reject_all_one_and_none_within_the_window():
+    entries = written("drafts").entries
+    rejected = [
+        after.rows[0].asked if after.phase == "rollback" else 0
+        for entry, after in pairwise(entries)
+        if entry.phase == "verify"
+    ]
+    assert rejected == [2, 1, 0]
+    assert max(row.offset + row.tokens for e in entries if e.phase == "verify" for row in e.rows) <= 8
+
+
+def test_an_exact_hit_leaves_nothing_of_the_prompt_and_is_named_so():
+    (adopted,) = [entry.rows[0] for entry in written("trie-exact").entries if entry.phase == "adopt"]
+    assert adopted.total == adopted.matched == adopted.entry
 
 
 def test_tile_padding_is_cut_off_again():
