@@ -6,13 +6,14 @@ Lanes and series grow with the file; calls are few: those that findings name, th
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from mlxdiag.inspect.call import Call, build
-from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.inspect.run import Run, is_model
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Header, Model
 
@@ -86,20 +87,16 @@ class Story(msgspec.Struct, kw_only=True):
     left_out: int = 0
     """Calls that are not drawn."""
 
+    by_step: dict[int, int] = {}
+    by_entry: dict[int, int] = {}
+    """Places by number in the file, from 1, of entries whose step has none."""
+
     def place_of(self, finding: Finding) -> int | None:
         """Where a finding's step stands."""
-        at = self._index().get(finding.step) if finding.step is not None else None
+        if finding.step is not None:
+            return self.by_step.get(finding.step)
         entry = finding.evidence.get("entry")
-        if at is None and isinstance(entry, int) and 0 < entry <= len(self.steps):
-            return entry - 1
-        return at
-
-    def _index(self) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for place, step in enumerate(self.steps):
-            if step is not None:
-                found.setdefault(step, place)
-        return found
+        return self.by_entry.get(entry) if isinstance(entry, int) else None
 
 
 def read(header: Header, entries: Iterable[Entry], report: Report) -> Story:
@@ -118,16 +115,20 @@ class _Reader:
         self._run = Run(header)
         if header.model is not None:
             self._story.models.append(header.model)
-        self._named = {f.step for f in report.findings if f.step is not None}
+        self._named = _ranks(report, lambda finding: finding.step)
+        self._numbered = _ranks(report, lambda finding: finding.evidence.get("entry"))
         self._first = {f.seq for f in report.findings if f.seq}
-        self._must: list[tuple[int, Call]] = []
+        self._must: tuple[list[tuple[int, Call]], ...] = tuple([] for _ in SEVERITIES)
+        """Gravest first."""
         self._wrong: list[tuple[int, Call]] = []
         self._typical: list[tuple[int, Call]] = []
         self._seen = 0
+        self._number = 0
+        """Of the entry, from 1."""
 
     def story(self) -> Story:
-        picked = self._must[:CALLS]
-        for more in (self._wrong, self._typical):
+        picked: list[tuple[int, Call]] = []
+        for more in (*self._must, self._wrong, self._typical):
             picked += more[: CALLS - len(picked)]
         self._story.calls = sorted(picked, key=lambda one: (one[0], one[1].index))
         self._story.left_out = self._seen - len(picked)
@@ -135,6 +136,7 @@ class _Reader:
 
     def take(self, entry: Entry) -> None:
         story = self._story
+        self._number += 1
         if is_model(entry):
             self._run.enter(entry)
             story.models.append(entry)
@@ -146,6 +148,10 @@ class _Reader:
             self._run.switch(entry)
         place = len(story.steps)
         story.steps.append(entry.step)
+        if entry.step is None:
+            story.by_entry[self._number] = place
+        else:
+            story.by_step.setdefault(entry.step, place)
         story.phases.append(kind)
         self._lanes(entry, place, kind)
         if kind in FORWARD_PHASES:
@@ -195,8 +201,9 @@ class _Reader:
         if (call.q or 0) > LARGEST_CALL or call.kind == "recurrent":
             return
         self._seen += 1
-        if entry.step is not None and entry.step in self._named:
-            self._keep(self._must, place, call)
+        rank = self._numbered.get(self._number) if entry.step is None else self._named.get(entry.step)
+        if rank is not None:
+            self._keep(self._must[rank], place, call)
         elif _looks_wrong(call.attention):
             self._keep(self._wrong, place, call)
         elif (call.q or 0) > 1 or len(self._typical) < CALLS // 3:
@@ -222,6 +229,17 @@ class _Reader:
             track.places.append(place)
             for column, value in zip(track.columns, _lengths(call, row), strict=True):
                 column.append(NONE if value is None else value)
+
+
+def _ranks(report: Report, key: Callable[[Finding], Any]) -> dict[int, int]:
+    """By step or entry, how grave its worst finding is: 0 for an error."""
+    ranks: dict[int, int] = {}
+    for finding in report.findings:
+        at = key(finding)
+        if isinstance(at, int):
+            rank = len(SEVERITIES) - 1 - SEVERITIES.index(finding.severity)
+            ranks[at] = min(rank, ranks.get(at, rank))
+    return ranks
 
 
 def _lengths(call: Call, row: int) -> Iterator[int | None]:

@@ -50,3 +50,26 @@ def test_parity_keeps_the_positions_it_compared():
     )
     (one,) = told(step).parity
     assert (one.start, one.stop, one.first, one.max_abs) == (6, 9, 7, 0.5)
+
+
+def test_an_unnumbered_step_is_found_behind_a_model_of_its_own():
+    """Findings count the entries of the file, models included; places count steps."""
+    model = "- {phase: model, name: other, layers: {sliding: {attention: sliding, window: 4}}}\n"
+    held = told(DECODE.replace("step: 2, ", ""), model, BLIND.replace("step: 1, ", ""))
+    (finding,) = [one for one in held.report.findings if one.code == "MD101"]
+    assert held.place_of(finding) == 1
+    assert 1 in {place for place, _ in held.calls}
+
+
+def test_the_calls_of_errors_go_before_those_of_warnings():
+    """Many harmless misfits, then one that is not."""
+    harmless = BLIND.replace("fallback: sliced", "fallback: windowed")
+    many = [
+        harmless.replace("step: 1", f"step: {n}")
+        .replace("[8, 4]", f"[8, {1 + n % 7}]")
+        .replace("a,", f"s{n},")
+        for n in range(1, 120)
+    ]
+    held = told(*many, BLIND.replace("step: 1", "step: 900"))
+    assert {one.severity for one in held.report.findings} >= {"error", "warning"}
+    assert 900 in {call.entry.step for _, call in held.calls}
