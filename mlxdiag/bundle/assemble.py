@@ -32,7 +32,7 @@ from mlxdiag.bundle.projects import Project
 from mlxdiag.bundle.pseudonym import Pseudonyms
 from mlxdiag.bundle.rules import what
 from mlxdiag.bundle.vocabulary import Vocabulary
-from mlxdiag.inspect.findings import Report
+from mlxdiag.inspect.findings import Report, codes
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.reports.json import document, pretty
 from mlxdiag.traces.types import Trace
@@ -80,6 +80,8 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
         UnreadableError: the trace, a log or the model's config cannot be read at all.
     """
     source = inputs.read_trace(order.trace)
+    whole = _judge(source.trace)
+    source = inputs.excerpt(source, _first_step(whole))
     logs = {f"logs/{number}.log": inputs.read_log(path) for number, path in enumerate(order.logs, 1)}
     taken = Ledger()
     machine = facts.of_this_machine()
@@ -114,7 +116,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     missing.update(found.missing)
     members["controls.json"] = pretty(controls.document(found.controls)).encode()
 
-    notes = (*source.notes, *_same_faults(source.trace, report))
+    notes = (*source.notes, *_same_faults(whole, report))
     account = summary.Account(
         trace=trace,
         report=report,
@@ -163,12 +165,16 @@ def _judge(trace: Trace) -> Report:
     return inspector.close(truncated=trace.truncated)
 
 
-def _same_faults(whole: Trace, left: Report) -> list[str]:
-    """Says so where the cleaning has cost a finding."""
-    from mlxdiag.inspect.findings import codes
+def _first_step(report: Report) -> int | None:
+    """The step of the first error, or of the first finding."""
+    steps = [(f.severity != "error", f.step) for f in report.findings if f.step is not None]
+    return min(steps)[1] if steps else None
 
-    lost = codes(_judge(whole).findings) - codes(left.findings)
-    return [f"findings that rest on what was taken out: {', '.join(sorted(lost))}"] if lost else []
+
+def _same_faults(whole: Report, left: Report) -> list[str]:
+    """Says so where the cleaning, or the excerpt, has cost a finding."""
+    lost = codes(whole.findings) - codes(left.findings)
+    return [f"findings that rest on what was left out: {', '.join(sorted(lost))}"] if lost else []
 
 
 def _finish(

@@ -12,8 +12,8 @@ from mlxdiag.errors import UnreadableError, UsageError
 from mlxdiag.traces.reader import open_stream
 from mlxdiag.traces.types import Entry, Trace
 
-MOST_ENTRIES = 50_000
-"""Of a longer trace the end goes into the bundle, with what announces its models."""
+MOST_ENTRIES = 2_000
+"""Of a longer trace this many go into the bundle, without a gap, with what announces its models."""
 LONGEST_LINE = 1 << 20
 """Characters of a log's line that are read; a longer one is a request or an answer, and stays out anyway."""
 _BLOCK = 1 << 20
@@ -53,17 +53,24 @@ def read_trace(path: Path) -> Source:
             notes.append(f"the trace can be read up to its entry {len(entries)}; what comes after is broken")
         if stream.truncated:
             notes.append("the trace was cut off in the middle of its last line, as by a crash")
-        if len(entries) > MOST_ENTRIES:
-            notes.append(f"of {len(entries)} entries the last {MOST_ENTRIES} are here")
-            entries = _last(entries)
         trace = Trace(stream.header, entries, (), stream.truncated or broken is not None)
         return Source(trace, tuple(notes), tuple(stream.warnings))
 
 
-def _last(entries: list[Entry]) -> list[Entry]:
-    """The end, and the models, without which nobody can judge it."""
-    cut = len(entries) - MOST_ENTRIES
-    return [entry for entry in entries[:cut] if entry.kind == "model"] + entries[cut:]
+def excerpt(source: Source, step: int | None) -> Source:
+    """Of a long trace its beginning where `step` is in that, else what lies around `step`, else its end."""
+    entries = source.trace.entries
+    if len(entries) <= MOST_ENTRIES:
+        return source
+    at = next((i for i, entry in enumerate(entries) if step is not None and entry.step == step), None)
+    start = len(entries) - MOST_ENTRIES
+    if at is not None:
+        start = 0 if at < MOST_ENTRIES else min(start, at - MOST_ENTRIES // 2)
+    kept = [entry for entry in entries[:start] if entry.kind == "model"]
+    kept += entries[start : start + MOST_ENTRIES]
+    note = f"of {len(entries)} entries {MOST_ENTRIES} are here, from number {start + 1} on"
+    trace = Trace(source.trace.header, kept, (), source.trace.truncated)
+    return Source(trace, (*source.notes, note), source.warnings)
 
 
 def read_log(path: Path) -> list[str]:

@@ -14,7 +14,7 @@ from mlxdiag.bundle.paths import LIBRARIES, PACKAGES
 
 LONGEST_LINE = 20_000
 """Characters. A longer line is a request or an answer."""
-FIRST_LINES, LAST_LINES = 500, 2_500
+FIRST_LINES, LAST_LINES = 300, 1_700
 """Of a longer log the middle is left out: a start-up and an end are what a maintainer reads."""
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|[IWE])"

@@ -73,7 +73,8 @@ class Messages:
         """The message with placeholders; a message of mostly unknown words becomes its length."""
         self._marks = []
         original = text
-        text = "".join(c if c.isprintable() and c not in (_OPEN, _CLOSE) else " " for c in text)
+        if not text.isascii() or not text.isprintable():
+            text = "".join(c if c.isprintable() and c not in (_OPEN, _CLOSE) else " " for c in text)
         text = jsontext.clean(text, self)
         if self._facts is not None:
             text = self._facts.sub(lambda m: self._put("machine", m.group(), "[name]"), text)

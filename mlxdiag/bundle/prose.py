@@ -27,11 +27,11 @@ def private(line: str) -> Iterator[str]:
     sure, possible = _spoken()
     low = [word.casefold() for word in words]
     doubtful = sum(word in possible for word in low)
-    if any(word in sure for word in low) or doubtful > MOST or _CONTRACTED.search(line):
+    if not sure.isdisjoint(low) or doubtful > MOST or _CONTRACTED.search(line):
         yield "text that people write"
-    if any(word[0].isupper() and word.casefold() in _names() for word in words):
+    if any(word.casefold() in _names() for word in words if word[0].isupper()):
         yield "a given name"
-    if any(c.isalpha() and not c.isascii() for c in line):
+    if not line.isascii() and any(c.isalpha() and not c.isascii() for c in line):
         yield "letters of another script"
     if _ONLY_WORDS.match(line):
         yield "a line of nothing but words"

@@ -32,6 +32,7 @@ WITHOUT_A_RUN = ("MD6", "MD902", "MD903", "MD905")
 LAST = ("MD404",)
 """Shown by a run, but only to whoever samples: tried after the others."""
 LONGEST_OUTPUT = 2_000
+NO_FAULT = "no rule found an error that a run could show"
 
 Say = Callable[[str], None]
 
@@ -61,7 +62,10 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say) -> Reproduction:
 
     faults = list(_faults(report))
     best: tuple[Finding, Shrunk] | None = None
-    scripts = Reproduction(missing=dict.fromkeys((REPRO, CONTROL, SMALL), "no rule found a fault to show"))
+    scripts = Reproduction(
+        missing=dict.fromkeys((REPRO, CONTROL, SMALL), NO_FAULT),
+        sentences=(f"No script is in this bundle: {NO_FAULT}.",),
+    )
     for fault in faults[:MOST_FAULTS]:
         say(f"shrinking to the smallest schedule with {fault.code} ...")
         small = _smallest(trace, fault)

@@ -9,7 +9,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from urllib.parse import unquote, urlsplit
@@ -50,6 +50,7 @@ ISSUERS = (
     "pplx-",
 )  # fmt: skip
 SHEBANG = "#!/usr/bin/env python3"
+SHORTEST_TOKEN = 3
 SHORTEST_KEY = 12
 SURE_KEY = 24
 """Characters from which it need not hold a digit."""
@@ -103,11 +104,19 @@ def private(line: str, *, code: bool = False) -> Iterator[str]:
             yield "a path"
         if "pid=" in low and low.split("pid=", 1)[1][:1].isdigit():
             yield "a process id"
+    commit = "commit" in line
     for token in line.translate(_SEPARATORS).split():
-        yield from _token(token, line, code)
+        if len(token) >= SHORTEST_TOKEN and not token.isdigit():
+            yield from _token(token, commit, code)
 
 
-def _token(token: str, line: str, code: bool) -> Iterator[str]:
+@lru_cache(maxsize=1 << 16)
+def _token(token: str, commit: bool, code: bool) -> tuple[str, ...]:
+    """Of one token, once: a trace says the same words in every line."""
+    return tuple(_kinds(token, commit, code))
+
+
+def _kinds(token: str, commit: bool, code: bool) -> Iterator[str]:
     for piece in _pieces(token):
         plain = unquote(piece) if "%" in piece else piece
         if _is_address(plain):
@@ -131,7 +140,7 @@ def _token(token: str, line: str, code: bool) -> Iterator[str]:
             yield "a key"
         if plain.startswith(IDS) and any(c.isdigit() for c in plain[4:]) and len(plain) > 10:
             yield "the id of a request"
-        if not code and _is_noise(plain, line):
+        if not code and _is_noise(plain, commit):
             yield "an encoded or random text"
 
 
@@ -265,7 +274,7 @@ def _is_key(text: str) -> bool:
     return issued and (any(c.isdigit() for c in text) or (len(text) >= SURE_KEY and text.isascii()))
 
 
-def _is_noise(text: str, line: str) -> bool:
+def _is_noise(text: str, commit: bool) -> bool:
     """A long piece of letters and digits that no word explains."""
     if "+" in text and text[0].isdigit() and "." in text.split("+", 1)[0]:
         text = text.split("+", 1)[0]  # a version and its build
@@ -278,7 +287,7 @@ def _is_noise(text: str, line: str) -> bool:
         letters = len(body) - digits
         hexadecimal = set(body.casefold().removeprefix("0x")) <= set("0123456789abcdef")
         if hexadecimal and letters:
-            if len(body) == 40 and "commit" in line:
+            if len(body) == 40 and commit:
                 continue
             return True
         if digits >= 2 and letters >= 4 and len(body) >= SHORTEST_NOISE and _entropy(body) >= LEAST_ENTROPY:

@@ -161,9 +161,10 @@ def middle(trace: Trace) -> Trace | None:
 
 
 def alone(trace: Trace, seq: str | None) -> Trace | None:
-    """Without every other sequence; None where there is no other, or nothing is left to run."""
+    """The sequence at fault, or the first, without any other; None where there is no other."""
     sketch = Sketch(trace)
     names = sketch.sequences(Edits())
-    if len(names) < 2 or seq not in names:
+    if len(names) < 2:
         return None
+    seq = seq if seq in names else names[0]
     return sketch.write(Edits(gone=frozenset(name for name in names if name != seq)))

@@ -13,6 +13,7 @@ from mlxdiag.bundle.rules import ENVIRONMENT, KEYED
 
 LONGEST_NUMBER = 12
 """Digits. No offset, length, id of a vocabulary or version is longer; card, phone and account numbers are."""
+MOST_REMEMBERED = 50_000
 LONGEST_MIXED = 12
 """Characters of a part that mixes letters and digits, as `bfloat16` or `e4b`."""
 
@@ -47,6 +48,7 @@ class Vocabulary:
 
     def __init__(self, kept: Iterable[str] = ()) -> None:
         self.kept = frozenset(kept)
+        self._asked: dict[str, bool] = {}
 
     def knows(self, identifier: str) -> bool:
         """Whether every part of `gemma4_text`, `models/cache.py` or `RotatingKVCache` is in the list.
@@ -56,7 +58,12 @@ class Vocabulary:
         """
         if identifier in self.kept:
             return True
-        return all(self._part(part) for part in _PARTS.split(identifier) if part)
+        known = self._asked.get(identifier)
+        if known is None:
+            known = all(self._part(part) for part in _PARTS.split(identifier) if part)
+            if len(self._asked) < MOST_REMEMBERED:
+                self._asked[identifier] = known
+        return known
 
     def _part(self, part: str) -> bool:
         if part.isdigit():

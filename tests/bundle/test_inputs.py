@@ -9,12 +9,19 @@ from mlxdiag.errors import UnreadableError
 from tests.bundle.orders import SAMPLE
 
 
-def test_of_a_long_trace_the_end_and_its_models_are_kept(monkeypatch):
-    whole = inputs.read_trace(SAMPLE).trace.entries
+def steps(source) -> list[int | None]:
+    return [entry.step for entry in source.trace.entries]
+
+
+def test_of_a_long_trace_what_lies_around_the_fault_is_kept(monkeypatch):
+    whole = inputs.read_trace(SAMPLE)  # a model, 13 steps, an end
+    assert inputs.excerpt(whole, 3) is whole
     monkeypatch.setattr(inputs, "MOST_ENTRIES", 4)
-    source = inputs.read_trace(SAMPLE)
-    assert source.trace.entries == [whole[0], *whole[-4:]]
-    assert source.notes == (f"of {len(whole)} entries the last 4 are here",)
+    assert steps(inputs.excerpt(whole, 3)) == [None, 1, 2, 3]
+    assert steps(inputs.excerpt(whole, 8)) == [None, 6, 7, 8, 9]
+    assert steps(inputs.excerpt(whole, None))[0] is None
+    assert steps(inputs.excerpt(whole, None))[1:] == steps(whole)[-4:]
+    assert "of 15 entries 4 are here, from number 7 on" in inputs.excerpt(whole, 8).notes
 
 
 def test_a_packed_log_and_one_that_is_not_there_are_errors(tmp_path):

@@ -79,4 +79,4 @@ def test_a_script_that_does_not_show_the_fault_is_left_out(monkeypatch):
 
 def test_without_a_fault_there_is_nothing_to_reproduce():
     healthy = read(FOLDER / "gpt-oss-one-pass-healthy.yaml")
-    assert make(healthy).missing[REPRO] == "no rule found a fault to show"
+    assert make(healthy).missing[REPRO] == reproduction.NO_FAULT
