@@ -49,6 +49,7 @@ def opened(chromium, tmp_path):
         context = chromium.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, **more
         )
+        context.set_default_timeout(10_000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda said: complaints.append(said.text))

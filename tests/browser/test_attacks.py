@@ -3,7 +3,7 @@
 from mlxdiag.audit.cell import Audit, Cell, Fault
 from mlxdiag.reports.html import audit_page
 from tests.browser import pages
-from tests.reports.html.pages import ATTACK, BLIND
+from tests.reports.html.pages import ATTACK, BLIND, DECODE
 
 
 def test_a_hostile_trace_runs_nothing(opened):
@@ -14,7 +14,7 @@ def test_a_hostile_trace_runs_nothing(opened):
         "steps:\n"
         + BLIND.replace("family: sliding", f'family: "{quoted}"').replace("seq: a", f'seq: "{quoted}"')
     )
-    page = opened(pages.of_text(text))
+    page = opened(pages.of_text(text + DECODE))
     page.focus("#timeline")
     page.keyboard.press("Enter")
     page.hover("#timeline")
