@@ -10,7 +10,7 @@ from mlxdiag.reports.attended import Attended
 from mlxdiag.reports.html.markup import Html, join, tag
 from mlxdiag.reports.html.page import table
 from mlxdiag.reports.html.plot import plot, ticks
-from mlxdiag.reports.html.segments import MOST, Segment, outline, segments
+from mlxdiag.reports.html.segments import FINE, MOST, Segment, outline, segments
 from mlxdiag.reports.view import count
 
 NAMES = {
@@ -97,6 +97,9 @@ def _row(call: Call, row: Attended, many: bool) -> Html:
         tag("h4", head) if head else "",
         tag("figcaption", label),
         drawing,
+        tag("p", f"{len(held) - MOST} further shapes are not drawn.", class_="note")
+        if len(held) > MOST
+        else "",
         _legend(row, held),
         _details(row, held),
         class_="mask",
@@ -186,7 +189,7 @@ def _shapes(held: Sequence[Segment], x: tuple[int, int], y: tuple[int, int]) -> 
     for segment in held[:MOST]:
         corners = ",".join(
             f"{100 * (at - x[0]) / (x[1] - x[0]):.3f}% {100 * (query - y[0]) / (y[1] - y[0]):.3f}%"
-            for at, query in outline(segment)
+            for at, query in outline(segment, fine=len(held) <= FINE)
         )
         yield tag("i", class_=segment.kind, style=f"clip-path:polygon({corners})")
 

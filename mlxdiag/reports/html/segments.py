@@ -11,6 +11,8 @@ STAIRS = 40
 """Queries up to which every step of an edge is drawn."""
 MOST = 400
 """Shapes in one drawing."""
+FINE = 60
+"""Shapes up to which their edges are stairs."""
 
 
 class Segment(NamedTuple):
@@ -61,10 +63,10 @@ def _extended(segment: Segment, index: int, interval: Interval) -> Segment:
     return segment._replace(bottom=index, slopes=slopes)
 
 
-def outline(segment: Segment) -> Iterator[tuple[int, int]]:
-    """Corners (position, query), clockwise; edges are stairs where they can be told apart."""
+def outline(segment: Segment, *, fine: bool = True) -> Iterator[tuple[int, int]]:
+    """Corners (position, query), clockwise; edges are stairs where `fine` and they can be told apart."""
     top, bottom = segment.top, segment.bottom
-    steps = range(top, bottom + 1) if bottom - top < STAIRS else (top, bottom)
+    steps = range(top, bottom + 1) if fine and bottom - top < STAIRS else (top, bottom)
     stairs = len(steps) == bottom - top + 1
     for query in steps:
         right = segment.at(query)[1] + 1
