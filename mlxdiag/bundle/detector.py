@@ -41,7 +41,8 @@ FORBIDDEN = frozenset(
 """Names under which a bundle holds no text: a placeholder in brackets or a number may stand there."""
 
 
-_WORD = re.compile(r"[\w][\w./+-]{2,79}\Z", re.ASCII)
+MAY_STAY = re.compile(r"[\w][\w./+-]{2,79}\Z", re.ASCII)
+"""A word that can be asked to stay: long enough to be one, and no piece of something else."""
 
 
 class Hit(msgspec.Struct, frozen=True, order=True):
@@ -130,7 +131,7 @@ _NO_TEXT = ("none", "null", "true", "false", "localhost")
 def _without(line: str, words: frozenset[str]) -> str:
     """Words that may stay, where they stand as words; a word that is only a piece of one excuses nothing."""
     for word in words:
-        if word in line and _WORD.match(word):
+        if word in line and MAY_STAY.match(word):
             line = re.sub(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", "", line)
     return line
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+REQUIRED = "**REQUIRED**"
+"""Marks what only a person can fill in."""
+
 WROTE_BY_HAND = (
     "This project does not take machine-written issues: its template says that they are strictly prohibited. "
     "So this file is not to be pasted. It holds facts, for a person to write an issue from in their own "

@@ -248,7 +248,8 @@ def _script(trace: Trace, fault: Finding, shown: tuple[str, ...], *, passes: boo
         path = Path(folder) / "script.py"
         path.write_text(source)
         ran = repro.confirm(path)
-    if ran.code != (0 if passes else 1):
+    broke = "Traceback (most recent call last)" in ran.output
+    if broke or ran.code != (0 if passes else 1):
         ended = (ran.output.strip().splitlines() or ["nothing"])[-1]
         meant = "pass" if passes else "fail"
         return f"a script was written, but it did not {meant} here (exit code {ran.code}: {ended[:200]})"

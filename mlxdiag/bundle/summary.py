@@ -8,17 +8,16 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.bundle import tokenlines
+from mlxdiag.bundle import listing, tokenlines
 from mlxdiag.bundle.calls import table
 from mlxdiag.bundle.controls import Control, in_words
 from mlxdiag.bundle.ledger import Removed
 from mlxdiag.bundle.parts import Part
-from mlxdiag.bundle.projects import Project
+from mlxdiag.bundle.projects import REQUIRED, Project
 from mlxdiag.inspect.findings import Finding, Report
 from mlxdiag.reports import view
 from mlxdiag.traces.types import Trace
 
-REQUIRED = "**REQUIRED**"
 MOST_FINDINGS = 6
 MOST_ERRORS = 3
 MOST_TABLES = 2
@@ -191,65 +190,6 @@ def _alike(controls: tuple[Control, ...]) -> Iterator[tuple[str, str, str]]:
         yield in_words(*group), result, seen
 
 
-def _model(account: Account) -> Iterator[str]:
-    model = account.model
-    if model.get("missing"):
-        yield f"- {REQUIRED}: which model, exactly ({model['missing']})"
-        return
-    name = model.get("name")
-    yield (
-        f"- Name: {name}" if name else f"- {REQUIRED}: the model's public name and revision, if it is public"
-    )
-    yield f"- Architecture: {model.get('architecture') or 'not known'}"
-    for family, layers in (model.get("layers") or {}).items():
-        facts = ", ".join(f"{key} {value}" for key, value in layers.items() if key not in ("layers",))
-        yield f"- {family} layers: {facts}"
-    config = {k: v for k, v in (model.get("config") or {}).items() if isinstance(v, int | float | str)}
-    if config:
-        yield "- Config: " + ", ".join(f"{key} {value}" for key, value in sorted(config.items())[:40])
-    for key in ("quantization", "dtype"):
-        if model.get(key):
-            yield f"- {key.capitalize()}: {model[key]}"
-    if model.get("files"):
-        yield f"- Weight files: {len(model['files'])}, with hashes in model.json"
-
-
-def _environment(account: Account) -> Iterator[str]:
-    recorded = account.environment["recorded"]["environment"]
-    if recorded:
-        yield "Where it was recorded:"
-        yield ""
-        yield from _listed(recorded)
-        yield ""
-    else:
-        yield f"- {REQUIRED}: the trace does not say where it was recorded: system, chip, memory, versions"
-        yield ""
-    here = {k: v for k, v in account.environment["here"].items() if k != "note"}
-    yield "Where this bundle was made (the same machine, unless you moved the trace):"
-    yield ""
-    yield from _listed(here)
-
-
-def _listed(values: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in values.items():
-        if key == "libraries":
-            told = (f"{name} {_version(one)}" for name, one in value.items())
-            yield f"- Libraries: {', '.join(told)}"
-        elif key == "gpus":
-            for gpu in value:
-                yield f"- GPU: {gpu['name']}, driver {gpu['driver']}, {gpu['memory']}"
-        elif isinstance(value, dict):
-            yield f"- {key}: " + ", ".join(f"{name}={one}" for name, one in value.items())
-        else:
-            yield f"- {key}: {value}"
-
-
-def _version(value: Any) -> str:
-    if not isinstance(value, dict):
-        return str(value)
-    return str(value.get("version")) + (f" (commit {value['commit']})" if value.get("commit") else "")
-
-
 def _command(account: Account) -> Iterator[str]:
     if not account.commands:
         yield f"- {REQUIRED}: the exact command. None was found in the logs given with `--log`."
@@ -299,8 +239,8 @@ PARTS: dict[str, Callable[[Account], Iterator[str]]] = {
     "reproduce": _reproduce,
     "expected": _expected,
     "tried": _tried,
-    "model": _model,
-    "environment": _environment,
+    "model": lambda account: listing.model(account.model),
+    "environment": lambda account: listing.environment(account.environment),
     "command": _command,
     "logs": _logs,
     "whom": lambda _: iter([f"- {REQUIRED}: see the list in the project's template"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ipaddress
 import math
-import re
 import string
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from urllib.parse import unquote, urlsplit
+
+from mlxdiag.bundle import numbers_in
 
 PUBLIC_HOSTS = frozenset(
     {"github.com", "huggingface.co", "pypi.org", "docs.python.org", "ml-explore.github.io"}
@@ -95,10 +96,7 @@ def private(line: str, *, code: bool = False) -> Iterator[str]:
         at = low.find(scheme)
         if at >= 0 and not code and _looks_given(low[at + len(scheme) :]):
             yield "an authorization"
-    if _long_number(line) or _TELEPHONES.search(line):
-        yield "a number too long for a length"
-    if not code and _TOKEN_IDS.search(line):
-        yield "a token id"
+    yield from numbers_in.private(line, code=code)
     if not code:
         if _windows(line):
             yield "a path"
@@ -312,34 +310,3 @@ def _changes(text: str) -> int:
 def _entropy(text: str) -> float:
     counts = Counter(text)
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
-
-
-def _long_number(line: str) -> bool:
-    """Cards, accounts and telephones; a row of lengths is none of these, though it has as many digits."""
-    if _INTERNATIONAL.search(line):
-        return True
-    if any(sum(c.isdigit() for c in match.group()) >= LONGEST_NUMBER for match in _GROUPED.finditer(line)):
-        return True
-    return any(_luhn(match.group()) for match in _CARD.finditer(line))
-
-
-def _luhn(text: str) -> bool:
-    """The check digit of payment cards."""
-    digits = [int(c) for c in reversed(text) if c.isdigit()]
-    return sum(d if i % 2 == 0 else sum(divmod(2 * d, 10)) for i, d in enumerate(digits)) % 10 == 0
-
-
-LONGEST_NUMBER = 13
-"""Digits."""
-_GROUPED = re.compile(r"(?<![\w.])\d+(?:-\d{3,6})*(?![\w]|\.\d)")
-_CARD = re.compile(r"(?<!\d )\b[3-6]\d{3} (?:\d{4} \d{4} \d{4}|\d{6} \d{5})\b(?! \d)")
-_INTERNATIONAL = re.compile(r"(?<![\w)])\+\d(?:[ ().-]{0,2}\d){8,}")
-_TOKEN_IDS = re.compile(
-    r"(?<![#\w-])(?:token|detokeni[sz]ed)(?:[ _]id)?[\s:=]+(?:\d+:\s+)?\d{3,}\b(?! tok|[/.]\d|, \d)"
-    r"|_token[:=]\s*\d{3,}|\d{3,} ?-> ?[\"']|(?<![\d.:])\d{4,}:0?\.\d",
-    re.IGNORECASE,
-)
-"""A number behind the word, before its text, or beside its probability."""
-_TELEPHONES = re.compile(
-    r"(?<![\d.-])(?:\(\d{2,5}\) ?\d{3,4}[ -]?\d{3,4}|\d{3}([-.])\d{3}\1\d{4}|\d{3}-\d{2}-\d{4})(?![\d.-])"
-)

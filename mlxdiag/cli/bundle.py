@@ -68,6 +68,7 @@ def main(
     ever sent anywhere.
     """
     from mlxdiag.bundle.assemble import Order, make
+    from mlxdiag.bundle.detector import MAY_STAY
     from mlxdiag.bundle.projects import GENERIC, PROJECTS
 
     target = GENERIC if project is None else PROJECTS[one_of("for", project, tuple(PROJECTS))]
@@ -77,6 +78,9 @@ def main(
         refuse_overwriting_a_source([str(path) for path in (trace, *logs)], output)
     if model is not None and not model.is_dir():
         raise UsageError(f"--model: {model} is not a folder")
+    for word in keep or []:
+        if not MAY_STAY.match(word):
+            raise UsageError(f"--keep: {word!r} is not one word of 3 to 80 letters, digits and ._/+-")
     order = Order(
         trace=trace,
         project=target,

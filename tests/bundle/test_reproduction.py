@@ -77,6 +77,16 @@ def test_a_script_that_does_not_show_the_fault_is_left_out(monkeypatch):
     assert SMALL in made.members
 
 
+def test_a_script_that_breaks_is_no_script_that_fails(monkeypatch):
+    from mlxdiag.audit import repro
+
+    broken = 'Traceback (most recent call last):\n  File "/Users/zorblax/x.py", line 3\nKeyError: 3'
+    monkeypatch.setattr(repro, "confirm", lambda path: repro.Confirmed(1, broken))
+    made = make()
+    assert REPRO not in made.members
+    assert "zorblax" not in str(made)
+
+
 def test_without_a_fault_there_is_nothing_to_reproduce():
     healthy = read(FOLDER / "gpt-oss-one-pass-healthy.yaml")
     assert make(healthy).missing[REPRO] == reproduction.NO_FAULT

@@ -5,7 +5,7 @@ import pytest
 
 from mlxdiag.bundle import summary
 from mlxdiag.bundle.controls import FAILS, PASSES, Control
-from mlxdiag.bundle.projects import GENERIC, PROJECTS
+from mlxdiag.bundle.projects import GENERIC, PROJECTS, REQUIRED
 from tests.bundle.orders import SAMPLE, made
 
 
@@ -21,7 +21,7 @@ def test_every_project_gets_its_own_headings_and_its_gaps(name, account):
     headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
     assert headings == [*(heading for heading, _ in project.sections), "To be filled in", "In this bundle"]
     for what in project.required:
-        assert f"- {summary.REQUIRED}: {what}" in text
+        assert f"- {REQUIRED}: {what}" in text
     assert project.page in text
 
 

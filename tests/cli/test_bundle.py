@@ -98,6 +98,13 @@ def test_an_unknown_project_a_missing_log_and_an_input_as_output_are_refused(fol
     assert "both an input and the output" in same.err
 
 
+def test_only_a_whole_word_can_be_asked_to_stay(folder, capsys):
+    for word in ("two words", ".", "10"):
+        wrong = call(capsys, "bundle", SAMPLE, "--no-replay", "--keep", word)
+        assert wrong.code == 2
+        assert "--keep" in wrong.err
+
+
 def test_a_model_gives_its_geometry_and_its_hashes(folder, capsys):
     (folder / "kestrel").mkdir()
     (folder / "kestrel" / "config.json").write_text('{"model_type": "llama", "num_hidden_layers": 2}')
