@@ -6,6 +6,8 @@ import json
 from functools import cache
 from pathlib import Path
 
+from mlxdiag.audit.cell import Audit, Cell
+from mlxdiag.audit.scenarios import SCENARIOS
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.reports.html import audit_page, trace_page
 from mlxdiag.traces.reader import parse, read
@@ -31,6 +33,22 @@ def of_text(text: str) -> str:
 @cache
 def audit() -> str:
     return audit_page.render(faulty(), "audit.json")
+
+
+@cache
+def wide_audit() -> str:
+    """As many columns as there are scenarios, and the widest letters in each."""
+    cells = [
+        Cell(
+            library="mlx-lm",
+            family="recurrent_gemma",
+            scenario=scenario.name,
+            result="fail",
+            oracles=["geometry", "visibility", "parity"],
+        )
+        for scenario in SCENARIOS
+    ]
+    return audit_page.render(Audit(libraries={}, device="cpu", families=1, cells=cells), "audit.json")
 
 
 @cache

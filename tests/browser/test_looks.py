@@ -79,3 +79,10 @@ def test_print_shows_the_drawings_and_no_controls(opened, chromium):
     pdf = page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") <= 8
+
+
+def test_the_matrix_fits_a_printed_page(opened):
+    """Its pages lie across: an A4 sheet is 297 mm wide, less two margins of 10 mm, at 96 dots an inch."""
+    page = opened(pages.wide_audit(), width=round((297 - 20) / 25.4 * 96))
+    page.emulate_media(media="print")
+    assert overflow(page) == 0
