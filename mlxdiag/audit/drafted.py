@@ -9,18 +9,20 @@ own. The draft is the model itself, on caches of its own, and nobody looks at it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mlxdiag.audit.trial import RefusedError, Trial
 from mlxdiag.models.mlx.probe import CacheEvent
 from mlxdiag.models.mlx.probe_tags import tag_of
 from mlxdiag.replay import entries
-from mlxdiag.replay.ops import Adopt, Cut, Event, Forward, Op
+from mlxdiag.replay.ops import Adopt, Cut, Event, Forward, Op, Plan
 from mlxdiag.replay.oracle import replay_tape
 from mlxdiag.replay.parity import Floats
+from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
 from mlxdiag.replay.store import Store
 from mlxdiag.replay.tape import Tape, code
@@ -28,6 +30,46 @@ from mlxdiag.traces.types import Entry, Row
 
 GROUP = 32
 """As `batching.quantize` groups."""
+
+
+class Rounds(msgspec.Struct, frozen=True):
+    """Ids of what a schedule has happen, by round: what the draft proposes, and what the target finds, which
+    is the drafts that are taken and then one of its own.
+    """
+
+    prompt: list[int]
+    drafted: list[list[int]]
+    found: list[list[int]]
+
+
+def end(plan: Plan) -> int:
+    """Ops of the plan that the library's loop does: all up to the last round."""
+    return max((at for at, op in enumerate(plan.ops) if _speculates(op)), default=-1) + 1
+
+
+def rounds(plan: Plan, prompt: Prompt) -> Rounds:
+    """The rounds of a plan's drafted sequence, which comes first and alone."""
+    ops = plan.ops[: end(plan)]
+    seq = plan.forwards[0].feeds[0].seq
+    tape = Tape(seq)
+    before: list[int] = []
+    drafted: list[list[int]] = []
+    found: list[list[int]] = []
+    for op, after in zip_longest(ops, ops[1:]):
+        replay_tape(op, {seq: tape})
+        if not isinstance(op, Forward):
+            continue
+        codes = op.feeds[0].codes
+        if op.phase != "verify":
+            before += codes
+            continue
+        if not drafted:
+            before.append(codes[0])
+        rejected = after.tokens if isinstance(after, Cut) else 0
+        own = code(tape.real - rejected, tape.generation + bool(rejected))
+        drafted.append(prompt.of(codes[1:]).tolist())
+        found.append(prompt.of([*codes[1 : len(codes) - rejected], own]).tolist())
+    return Rounds(prompt.of(before).tolist(), drafted, found)
 
 
 class StoppedError(Exception):
@@ -39,8 +81,7 @@ class DraftedTrial(Trial):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        ops = self.plan.ops
-        self._end = max((at for at, op in enumerate(ops) if _speculates(op)), default=-1) + 1
+        self._end = end(self.plan)
         self._at = 0
         """Place of the op that the library's loop is to do next."""
         self._told: list[Entry] = []
@@ -70,9 +111,10 @@ class DraftedTrial(Trial):
         self.stage.enter(seq, own)
         try:
             self._ask_for_quantised(own)
-            for _ in self._loop(seq):
-                pass
+            emitted = [int(token) for token, *_ in self._loop(seq)]
             self._catch_up()
+            if emitted != sum(rounds(self.plan, self.prompts[seq]).found, []):
+                raise RuntimeError("the loop emits other tokens than were found")
         except StoppedError:
             return
         except Exception as error:  # noqa: BLE001  as in `Trial`
@@ -80,8 +122,8 @@ class DraftedTrial(Trial):
             self.stopped, self.raised = f"step {op.step}: {error}", error
             failed = Entry(step=op.step, phase=getattr(op, "phase", "verify"), rows=[Row(seq=seq)])
             self._told.append(entries.failed(failed, error))
-        # What the loop put in the place of the caller's caches, the caller does not have.
-        self.stage.enter(seq, own)
+        # The caller goes on with what its own list holds, whatever the loop has put in others.
+        self.stage.enter(seq, self._given[: len(own)])
 
     def _ask_for_quantised(self, own: list[Any]) -> None:
         if self.plan.scheduler.kv_bits and not any(hasattr(cache, "to_quantized") for cache in own):
@@ -91,22 +133,16 @@ class DraftedTrial(Trial):
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
 
-        ops = self.plan.ops[: self._end]
-        verified = [op for op in ops if isinstance(op, Forward) and op.phase == "verify"]
-        before = [
-            code for op in ops[: ops.index(verified[0])] if isinstance(op, Forward) for code in _codes(op)
-        ]
-        prompt = self.prompts[seq].of([*before, _codes(verified[0])[0]])
-        sampler = _Sampler(self._drafted(seq, verified), self._found(seq, ops))
+        told = rounds(self.plan, self.prompts[seq])
         scheduler = self.plan.scheduler
         steps: Iterator[Any] = speculative_generate_step(
-            mx.array(prompt),
+            mx.array(told.prompt),
             _Target(self),
             _Draft(self),
             stream=mx.default_stream(mx.default_device()),
             num_draft_tokens=scheduler.speculative or 0,
-            max_tokens=sum(len(kept) for kept in sampler.emitted),
-            sampler=sampler,
+            max_tokens=sum(map(len, told.found)),
+            sampler=_Sampler(told),
             prompt_cache=self._given,
             kv_bits=scheduler.kv_bits,
             kv_group_size=GROUP,
@@ -114,31 +150,13 @@ class DraftedTrial(Trial):
         )
         return steps
 
-    def _drafted(self, seq: str, verified: list[Forward]) -> list[list[int]]:
-        """Ids that the draft proposes, by round."""
-        return [self.prompts[seq].of(_codes(op)[1:]).tolist() for op in verified]
-
-    def _found(self, seq: str, ops: tuple[Op, ...]) -> list[list[int]]:
-        """Ids that the target finds, by round: the drafts that are taken, then one of its own."""
-        tape, found = Tape(seq), []
-        tapes = {seq: tape}
-        for at, op in enumerate(ops):
-            replay_tape(op, tapes)
-            if isinstance(op, Forward) and op.phase == "verify":
-                after = ops[at + 1] if at + 1 < len(ops) else None
-                rejected = after.tokens if isinstance(after, Cut) else 0
-                taken = _codes(op)[1 : len(_codes(op)) - rejected]
-                own = code(tape.real - rejected, tape.generation + bool(rejected))
-                found.append(self.prompts[seq].of([*taken, own]).tolist())
-        return found
-
     def target(self, fed: Any, caches: list[Any]) -> Any:
         """A forward of the target, by the library's loop; its logits `[1, n, V]`."""
         self._catch_up()
         op = self.plan.ops[self._at] if self._at < self._end else None
         if not isinstance(op, Forward):
             raise RuntimeError(f"the loop feeds {fed.shape[1]} tokens after its last round")
-        planned = self.prompts[op.feeds[0].seq].of(_codes(op))
+        planned = self.prompts[op.feeds[0].seq].of(op.feeds[0].codes)
         if np.array(fed)[0].tolist() != planned.tolist():
             raise RuntimeError(
                 f"the loop feeds other tokens than were taken: {fed.shape[1]} at step {op.step}"
@@ -189,7 +207,9 @@ class _Target:
 
     def __init__(self, trial: DraftedTrial) -> None:
         self._trial = trial
-        self.layers = trial.instance.model.layers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trial.instance.model, name)
 
     def __call__(self, fed: Any, cache: list[Any]) -> Any:
         return self._trial.target(fed, cache)
@@ -209,10 +229,9 @@ class _Draft:
 class _Sampler:
     """What the draft and the target find, one after the other. A draft is asked for one token at a time."""
 
-    def __init__(self, drafted: list[list[int]], emitted: list[list[int]]) -> None:
-        self.emitted = emitted
-        self._drafted = chain.from_iterable(drafted)
-        self._found = iter(emitted)
+    def __init__(self, told: Rounds) -> None:
+        self._drafted = chain.from_iterable(told.drafted)
+        self._found = iter(told.found)
 
     def __call__(self, logprobs: Any) -> Any:
         import mlx.core as mx
@@ -226,7 +245,3 @@ class _Sampler:
 
 def _speculates(op: Op) -> bool:
     return isinstance(op, Forward | Cut) and op.phase in ("verify", "rollback")
-
-
-def _codes(op: Forward) -> list[int]:
-    return op.feeds[0].codes

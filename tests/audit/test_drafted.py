@@ -83,17 +83,31 @@ def test_tokens_that_nobody_took_are_a_crash_of_the_library(cell, monkeypatch):
     assert "the loop feeds other tokens" in found.reason
 
 
+def test_tokens_that_are_swallowed_are_a_crash_of_the_library(cell, monkeypatch):
+    right = generate.speculative_generate_step
+
+    def all_but_one(*args, **more):
+        steps = right(*args, **more)
+        next(steps)
+        yield from steps
+
+    monkeypatch.setattr(generate, "speculative_generate_step", all_but_one)
+    found = cell("mixtral")
+    assert found.result == "crash"
+    assert "the loop emits other tokens" in found.reason
+
+
 @pytest.mark.parametrize("family", ["afm7", "gemma3n", "gemma4_text", "iquestloopcoder", "nanbeige"])
 def test_caches_that_are_not_one_a_layer_are_taken_apart_wrongly(cell, family, monkeypatch):
     broken = cell(family)
     assert broken.result in ("crash", "fail")
 
     # The same where the library counts caches in place of layers.
-    def counted(self, trial):
-        self._trial = trial
-        self.layers = range(trial.instance.cache_count)
+    def counted(self, name):
+        return range(self._trial.instance.cache_count) if name == "layers" else right(self, name)
 
-    monkeypatch.setattr(drafted._Target, "__init__", counted)
+    right = drafted._Target.__getattr__
+    monkeypatch.setattr(drafted._Target, "__getattr__", counted)
     mended = cell(family)
     assert mended.result == "pass", mended.reason
 

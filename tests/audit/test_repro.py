@@ -95,6 +95,74 @@ def test_gemma2_crashes_on_a_padded_batch_until_it_is_mended(tmp_path):
     assert gone.code == 0, gone.output
 
 
+@pytest.mark.parametrize(
+    ("family", "scenario", "codes", "file", "changes"),
+    [
+        (
+            "afm7",
+            "drafts",
+            ["MD901"],
+            "generate.py",
+            [
+                ("prompt_cache[: len(model.layers)]", "prompt_cache[: len(make_prompt_cache(model))]"),
+                ("prompt_cache[len(model.layers) :]", "prompt_cache[len(make_prompt_cache(model)) :]"),
+            ],
+        ),
+        (
+            "mixtral",
+            "drafts-quantized",
+            ["MD305", "MD402"],
+            "generate.py",
+            [
+                (
+                    "        finally:\n            _rewind_cache(num_draft, n)\n",
+                    "        finally:\n            _rewind_cache(num_draft, n)\n"
+                    "            prompt_cache[:] = model_cache + draft_cache\n",
+                )
+            ],
+        ),
+        (
+            "mixtral",
+            "trie-exact",
+            ["MD901"],
+            "models/cache.py",
+            [
+                (
+                    "            return copy.deepcopy(cache_entry.prompt_cache), []\n",
+                    "            cache = copy.deepcopy(cache_entry.prompt_cache)\n"
+                    "            trim_prompt_cache(cache, 1)\n            return cache, tokens[-1:]\n",
+                )
+            ],
+        ),
+    ],
+)
+def test_what_the_server_does_is_shown_until_it_is_mended(tmp_path, family, scenario, codes, file, changes):
+    path = tmp_path / "repro.py"
+    path.write_text(repro.script(cell(family, scenario, *codes)))
+    there = repro.confirm(path)
+    assert there.code == 1, there.output
+    gone = repro.confirm(path, library=mended(tmp_path / "fixed", *changes, file=file))
+    assert gone.code == 0, gone.output
+    assert "OK: the fault is not there" in gone.output
+
+
+def test_what_the_server_stores_after_drafts_is_one_token_short():
+    code, said = performed(repro.script(cell("mixtral", "drafts-stored", "MD205", "MD402")))
+    assert code == 1
+    assert "the first is 6 of b" in said
+
+
+def test_the_pinned_keys_of_a_batch_are_expected_as_documented():
+    code, said = performed(repro.script(cell("mixtral", "key-cap-batch", "MD305")))
+    assert code == 1
+    assert "position 9 of sequence a sees 0..3, 6..9" in said
+
+
+def test_of_a_cap_that_leaves_a_token_itself_no_script_is_written():
+    with pytest.raises(UnjudgedError, match="its own key"):
+        repro.script(cell("mixtral", "key-cap-below-pins", "MD305"))
+
+
 def test_speculative_decoding_may_be_mended_by_keeping_away_from_rings(tmp_path):
     path = tmp_path / "repro.py"
     path.write_text(repro.script(cell("gemma3_text", "speculative-across-wrap", "MD402")))

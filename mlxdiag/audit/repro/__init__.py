@@ -13,7 +13,6 @@ from mlxdiag.audit import noise as noises
 from mlxdiag.audit.cell import Cell, Fault
 from mlxdiag.audit.passes import Passes, Reference
 from mlxdiag.audit.repro.assemble import Subject, compose, forwards
-from mlxdiag.audit.trial import Trial
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -125,7 +124,7 @@ def _of(
     seen = codes
     if not passes:
         reference = Reference(Passes(instance), plan, made)
-        trial = Trial(instance, plan, made, reference, tolerance)
+        trial = judge.kind_of(plan, "")(instance, plan, made, reference, tolerance)
         replayed = trial.run()
         cell = Cell(library="mlx-lm", family=family, scenario="", result="skipped")
         reading.write(cell, trace, reading.Run(trial, replayed, inspect_trace(replayed)))

@@ -11,6 +11,7 @@ import msgspec
 from mlxdiag.audit.repro import caller, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import helpers
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
 from mlxdiag.replay.prompts import Prompt
@@ -18,6 +19,10 @@ from mlxdiag.replay.prompts import Prompt
 WIDTH = 110
 GENERATED = 16
 """Tokens that speculative decoding is asked for: enough to pass a tiny window from below."""
+
+
+SEEN = 2
+"""Newest keys that a cap must leave for a script to see any of them: a token's own cannot be told apart."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +97,11 @@ def _parts(subject: Subject) -> Iterator[str]:
 
 
 def checks(subject: Subject, *, samples: bool = False) -> list[str]:
-    """What a script looks at: logits where the single pass is right and comparable, else sight."""
+    """What a script looks at: logits where the single pass is right and comparable, else sight.
+
+    Raises:
+        UnjudgedError: neither can show it.
+    """
     plan, codes = subject.plan, subject.codes
     quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
     fewer = any(isinstance(op, Evict) for op in plan.ops) or any(c.cap for c in plan.caches.values())
@@ -103,11 +112,15 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
         return [*looks, "by_generating"] if drafts(plan) else looks
     if "MD901" in codes:
         return []
+    if any(choice.cap and choice.cap - choice.sinks < SEEN for choice in plan.caches.values()):
+        raise UnjudgedError("no script can tell whether a token sees its own key: that is all this is about")
     return ["by_sight"]
 
 
 def drafts(plan: Plan) -> tuple[list[str], int] | None:
     """Where tokens are rolled back as the library itself does it: sequences, and the longest draft."""
+    if plan.scheduler.speculative:
+        return None  # the schedule itself runs in the library's loop
     cuts = [op for op in plan.ops if isinstance(op, Cut) and op.phase == "rollback"]
     own = not plan.planted and not any(op.kept for op in cuts)
     verified = [op.width for op in plan.forwards if op.phase == "verify"]
@@ -195,7 +208,7 @@ def _layers(subject: Subject) -> list[tuple[int, str, int | None, int]]:
         if layer.shares is not None or layer.attention == "recurrent":
             continue
         choice = plan.caches.get(layer.family)
-        if choice is not None and choice.cap:
+        if choice is not None and choice.cap and not layer.window:
             found.setdefault(layer.family, (layer.index, "capped", choice.cap - choice.sinks, choice.sinks))
         else:
             found.setdefault(layer.family, (layer.index, layer.family, layer.window, 0))

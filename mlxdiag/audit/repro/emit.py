@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from mlxdiag.audit.drafted import end
+from mlxdiag.audit.repro import drafts
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import tape
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
@@ -47,10 +49,20 @@ class Emitter:
         told = announced(self.plan.ops)
         if self.plan.scheduler.store == "trie":
             self.lines.append("store = caches.LRUPromptCache()")
+        drafted = end(self.plan) if self.plan.scheduler.speculative else 0
+        if drafted:
+            self._speculate()
         for place, op in enumerate(self.plan.ops):
-            self._op(op, place, told)
+            if place >= drafted:
+                self._op(op, place, told)
             replay_tape(op, self._tapes)
         return self.lines
+
+    def _speculate(self) -> None:
+        seq = self.plan.forwards[0].feeds[0].seq
+        self.used.setdefault("speculate")
+        self.lines += drafts.lines(self.plan, self.prompts[seq], seq, _name(seq), self.fresh)
+        self._groups.append(_Group((seq,), _name(seq), fed=True))
 
     def _op(self, op: Op, place: int, told: Mapping[int, object]) -> None:
         if isinstance(op, Forward):
@@ -293,15 +305,36 @@ class Emitter:
     def _fetch(self, op: Adopt, place: int, name: str) -> None:
         later = (o for o in self.plan.ops[place:] if isinstance(o, Forward))
         codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
+        codes = [] if op.whole else codes
         ids = [int(i) for i in self.prompts[op.seq].of([*range(op.matched), *codes])]
         owner, _ = self.plan.shared.get(op.seq, (op.seq, 0))
         self.lines += [
             f"# the server asks its prompt cache for a prompt of which {op.matched} tokens are stored",
             f"{name}, rest = store.fetch_nearest_cache('model', {ids})",
+        ]
+        if op.whole:
+            self._begin(op, name, ids, owner)
+            return
+        self.lines += [
             f"if {name} is None or len(rest) != {len(ids) - (op.entry - op.trimmed)}:",
             "    raise Refused('the prompt cache gives back less, and the rest is prefilled again')",
             f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
         ]
+        if self.plan.scheduler.speculative:
+            self.lines += [
+                f"run.held[{op.seq!r}].append(({ids[op.matched - 1]}, None))  # emitted, and never fed",
+                f"{name} = {name}[: len(given) // 2]  # the others are the draft's",
+            ]
+
+    def _begin(self, op: Adopt, name: str, ids: list[int], owner: str) -> None:
+        """A request of which nothing is left to feed, unless the library keeps something back."""
+        self.lines += [
+            f"if {name} is None:",
+            "    raise Refused('the prompt cache gives nothing back, and all is prefilled again')",
+            f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
+        ]
+        self._call("begin", f"({name}, {ids}, rest)")
+        self.lines += ["if rest:", f"    run.feed({name}, {{{op.seq!r}: rest}})"]
 
     def _event(self, op: Event) -> None:
         if op.phase == "save":
@@ -329,7 +362,11 @@ class Emitter:
             group = self._find(seq)
             held = self._copies.get(seq) or (group.name if group is not None else None)
             if held is not None:
-                ids = [int(i) for i in self.prompts[seq].of(self._tapes[seq].own)]
+                own = list(self._tapes[seq].own)
+                if self.plan.scheduler.speculative:
+                    # As the server stores it: under all that was emitted, the last of which was never fed.
+                    own, held = [*own, len(own)], "given"
+                ids = [int(i) for i in self.prompts[seq].of(own)]
                 self.lines.append(f"store.insert_cache('model', {ids}, {held})")
 
     def _call(self, helper: str, arguments: str, before: str = "") -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mlxdiag.audit.repro.drafts import BEGIN, SPECULATE
 from mlxdiag.errors import UnjudgedError
 
 HELPERS = {
+    "speculate": SPECULATE,
+    "begin": BEGIN,
     "trim": '''\
 def trim(cache, tokens):
     """As a server does it: it asks first, and prefills again where the answer is no."""

@@ -257,7 +257,15 @@ def judge(run, index, kind, window, sinks, seen):
             elif kind.startswith("chunked"):
                 first = position // window * window
             must = {place for _, place in held[first : position + 1]}
-            free = {place for _, place in held[:sinks]}  # pinned by a key cap: may be seen
+            free = set()
+            if kind.startswith("capped"):
+                # Pinned keys are documented; masks for several tokens hide them. Older ones may be held.
+                pinned = {place for _, place in held[: min(sinks, position)]}
+                free = {place for _, place in held[max(first - sinks, 0) : first]} - pinned
+                if logits.shape[0] == 1:
+                    must |= pinned
+                else:
+                    free |= pinned
             sees = seen[held[position][1]]
             if sees - free != must - free:
                 said = [told(run, seq, held, places) for places in (must, sees)]
