@@ -13,7 +13,7 @@ SCHEMA = "mlxdiag.redaction/1"
 
 SHORTEST_SECRET = 6
 """Characters. Shorter texts turn up by chance in what may stay, so they are not looked for again."""
-LOOSE = ("word", "name", "message", "quoted", "relabelled", "json", "line", "field")
+LOOSE = ("word", "name", "message", "quoted", "relabelled", "json", "line", "field", "note")
 """Rules that take whatever is unknown: a word of theirs may well stand in a sentence of this program."""
 
 

@@ -69,6 +69,13 @@ class Messages:
             re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])", re.IGNORECASE) if ordered else None
         )
 
+    def apart(self, kept: Iterable[str]) -> Messages:
+        """A cleaner with the same facts, to which these words are known too, and with a ledger of its own."""
+        vocabulary = Vocabulary(self.vocabulary.kept | frozenset(kept))
+        other = Messages(Ledger(), vocabulary, self.pseudonyms)
+        other._facts = self._facts
+        return other
+
     def clean(self, text: str) -> str:
         """The message with placeholders; a message of mostly unknown words becomes its length."""
         self._marks = []

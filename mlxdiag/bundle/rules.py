@@ -229,6 +229,7 @@ OTHER: dict[str, str] = {
     "machine": "this machine's user, host or folder",
     "field": "a field of the trace that is not on the list",
     "name": "a free name in the trace",
+    "note": "a note in the trace that this program did not write",
     "relabelled": "a sequence's name, replaced by a number",
     "time": "clock times, told from the first one on",
     "raw-ids": "emitted token ids, replaced by labels",

@@ -110,6 +110,8 @@ def _happened(account: Account) -> Iterator[str]:
     settings = msgspec.to_builtins(scheduler) if scheduler is not None else {}
     if program:
         yield f"- Program: {program}"
+    if source.get("inferred"):
+        yield f"- Inferred by the importer, not read from a log: {', '.join(map(str, source['inferred']))}"
     if settings:
         yield "- Scheduler: " + ", ".join(f"{key} {value}" for key, value in settings.items())
     yield f"- Recorded: {view.coverage(account.report.summary)}"

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from mlxdiag.bundle import fields
 from mlxdiag.bundle.fields import FIELDS
 from mlxdiag.bundle.message import Messages
+from mlxdiag.bundle.vocabulary import listed
 from mlxdiag.traces.encode import entry_line, header_text
 from mlxdiag.traces.types import TOKEN_CLASSES, Entry, Header, Trace
 
@@ -66,6 +67,7 @@ class Redactor:
         self._models = Labels("m", messages)
         self._families = Labels("family-", messages)
         self._ids: dict[int, int] = {}
+        self._notes = messages.apart(listed("notes.txt"))
         self._policies: dict[str, Callable[[Any], Any]] = {
             fields.NUMBER: _number,
             fields.NUMBERS: _numbers,
@@ -129,8 +131,11 @@ class Redactor:
         return self.messages.clean(text)
 
     def _note(self, text: str) -> str | None:
-        before = self.messages.ledger.total
-        return text if self.messages.clean(text) == text and self.messages.ledger.total == before else None
+        """Such as this program's own importers write; of anything else nothing."""
+        if self._notes.clean(text) == text:
+            return text
+        self.messages.ledger.take("note", text)
+        return None
 
     def _relabelled(self, ids: list[int]) -> list[int]:
         if self._raw and self.with_tokens:

@@ -27,10 +27,18 @@ _NUMBERED = re.compile(
 @cache
 def words() -> frozenset[str]:
     """The list in `vocabulary.txt`, and the words of the names that traces and rules have; in lower case."""
-    text = files("mlxdiag.bundle").joinpath("vocabulary.txt").read_text("utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
-    listed = (word for line in lines for word in line.split())
-    return frozenset([*listed, *(word for name in _names() for word in re.findall("[a-z]+", name.lower()))])
+    return frozenset(
+        [
+            *listed("vocabulary.txt"),
+            *(word for name in _names() for word in re.findall("[a-z]+", name.lower())),
+        ]
+    )
+
+
+def listed(name: str) -> list[str]:
+    """The words of a list of this folder; lines that begin with # are about it."""
+    text = files("mlxdiag.bundle").joinpath(name).read_text("utf-8")
+    return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
 
 
 def _names() -> Iterator[str]:

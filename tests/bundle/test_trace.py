@@ -82,3 +82,21 @@ def test_the_same_faults_are_found_in_what_is_left(name):
     left = parse(text(redact(whole, messages())).decode())
     assert codes(inspect_trace(left).findings) == codes(inspect_trace(whole).findings) != set()
     assert [entry.attention for entry in left.entries] == [entry.attention for entry in whole.entries]
+
+
+def test_notes_of_the_importers_stay_and_those_of_people_go():
+    own = "inferred: rows.tokens (total - offset = 226), attention.family (511 keys of 1024 are left: a full ring)"
+    kept = parse(f'steps:\n- {{"rows": [{{"tokens": 1}}], "note": "{own}"}}\n')
+    assert redact(kept, messages()).entries[0].note == own
+    said = parse('note: made by hand for the Hendricks merger\nsteps:\n- {"rows": [{"tokens": 1}]}\n')
+    cleaner = messages()
+    assert redact(said, cleaner).header.note is None
+    assert cleaner.ledger.count("note") == 1
+
+
+def test_what_an_importer_inferred_is_told():
+    steps = 'steps:\n- {"rows": [{"tokens": 1}]}\n'
+    trace = redact(
+        parse("source: {importer: mlxcel, inferred: [rows.tokens, mask.offset]}\n" + steps), messages()
+    )
+    assert trace.header.source["inferred"] == ["rows.tokens", "mask.offset"]
