@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from mlxdiag.audit.trial import RefusedError, Trial
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.mlx.probe import CacheEvent
 from mlxdiag.models.mlx.probe_tags import tag_of
 from mlxdiag.replay import entries
@@ -48,7 +49,11 @@ def end(plan: Plan) -> int:
 
 
 def rounds(plan: Plan, prompt: Prompt) -> Rounds:
-    """The rounds of a plan's drafted sequence, which comes first and alone."""
+    """The rounds of a plan's drafted sequence, which comes first and alone.
+
+    Raises:
+        UnjudgedError: there is none, or one of another length than the plan's scheduler has.
+    """
     ops = plan.ops[: end(plan)]
     seq = plan.forwards[0].feeds[0].seq
     tape = Tape(seq)
@@ -69,6 +74,8 @@ def rounds(plan: Plan, prompt: Prompt) -> Rounds:
         own = code(tape.real - rejected, tape.generation + bool(rejected))
         drafted.append(prompt.of(codes[1:]).tolist())
         found.append(prompt.of([*codes[1 : len(codes) - rejected], own]).tolist())
+    if not drafted or any(len(tokens) != plan.scheduler.speculative for tokens in drafted):
+        raise UnjudgedError(f"no rounds of {plan.scheduler.speculative} drafts each")
     return Rounds(prompt.of(before).tolist(), drafted, found)
 
 
@@ -81,6 +88,7 @@ class DraftedTrial(Trial):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._rounds = rounds(self.plan, self.prompts[self.plan.forwards[0].feeds[0].seq])
         self._end = end(self.plan)
         self._at = 0
         """Place of the op that the library's loop is to do next."""
@@ -113,7 +121,7 @@ class DraftedTrial(Trial):
             self._ask_for_quantised(own)
             emitted = [int(token) for token, *_ in self._loop(seq)]
             self._catch_up()
-            if emitted != sum(rounds(self.plan, self.prompts[seq]).found, []):
+            if emitted != list(chain.from_iterable(self._rounds.found)):
                 raise RuntimeError("the loop emits other tokens than were found")
         except StoppedError:
             return
@@ -133,7 +141,7 @@ class DraftedTrial(Trial):
         import mlx.core as mx
         from mlx_lm.generate import speculative_generate_step
 
-        told = rounds(self.plan, self.prompts[seq])
+        told = self._rounds
         scheduler = self.plan.scheduler
         steps: Iterator[Any] = speculative_generate_step(
             mx.array(told.prompt),

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
 from mlxdiag.replay import entries
@@ -84,6 +85,8 @@ class Trial(Runner):
 
     def _forward(self, op: Forward, step: int) -> Entry:
         self.step = step
+        if op.batched and any(feed.left for feed in op.feeds) and any(feed.start for feed in op.feeds):
+            raise UnjudgedError(f"step {step}: padding in front of rows that hold tokens; no batch takes it")
         try:
             return super()._forward(op, step)
         except Exception as error:  # noqa: BLE001  a family may fail in any way; the judge tells whose fault it is

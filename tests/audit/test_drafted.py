@@ -2,12 +2,15 @@
 
 import importlib
 
+import msgspec
 import pytest
 
 from mlxdiag.audit import drafted, judge, noise
 from mlxdiag.audit.passes import Passes, Reference
 from mlxdiag.audit.scenarios import named
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.mlx import zoo
+from mlxdiag.replay import plan as planning
 
 generate = importlib.import_module("mlx_lm.generate")  # the package has a function of that name
 
@@ -170,3 +173,19 @@ def test_what_the_server_stores_is_one_token_short(cell, family, monkeypatch):
     monkeypatch.setattr(drafted.DraftedTrial, "_save", as_held)
     mended = cell(family, "drafts-stored")
     assert mended.result == "pass", mended.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [({"phase": "chunk"}, "a schedule without rounds"), ({"tokens": 2}, "a round of one draft")],
+)
+def test_rounds_that_the_loop_could_not_make_are_not_judged(instances, changes, why):
+    instance = instances("mixtral")
+    setting = judge.prepare(instance, named("drafts-stored"))
+    first, verified = setting.trace.entries[:2]
+    row = msgspec.structs.replace(verified.rows[0], tokens=changes.get("tokens", 3))
+    verified = msgspec.structs.replace(verified, phase=changes.get("phase", "verify"), rows=[row])
+    trace = msgspec.structs.replace(setting.trace, entries=[first, verified])
+    plan = planning.lay(trace, instance.geometry.families())
+    with pytest.raises(UnjudgedError, match="no rounds of 2 drafts"):
+        drafted.DraftedTrial(instance, plan, setting.prompts, None, 1e-3)

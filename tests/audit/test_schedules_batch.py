@@ -65,3 +65,17 @@ def test_a_fresh_row_is_not_told_that_it_is_fresh(cell):
 def test_fresh_rows_are_right_where_a_state_begins_with_zeros(cell, family):
     found = cell(family, "ragged-fresh-row")
     assert found.result == "pass", found.reason
+
+
+def test_padding_in_front_of_rows_that_hold_tokens_is_not_judged(cell):
+    from mlxdiag.audit.smallest import Judging
+    from mlxdiag.traces.reader import parse
+
+    instance = zoo.tiny("gemma3_text")
+    good = cell("gemma3_text", "left-padding-after-wrap").trace
+    judging = Judging(instance, "left-padding-after-wrap", 0)
+    assert judging(parse(good))
+    whole = '"rows": [{"seq": "a", "offset": 10, "tokens": 3}, '
+    assert whole in good
+    shorter = good.replace(whole, whole.replace('"tokens": 3', '"tokens": 2, "left_padding": 1'))
+    assert judging(parse(shorter)) is None

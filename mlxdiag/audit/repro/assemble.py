@@ -11,6 +11,7 @@ import msgspec
 from mlxdiag.audit.repro import caller, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import helpers
+from mlxdiag.audit.schedules import KEEP
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
@@ -19,10 +20,6 @@ from mlxdiag.replay.prompts import Prompt
 WIDTH = 110
 GENERATED = 16
 """Tokens that speculative decoding is asked for: enough to pass a tiny window from below."""
-
-
-SEEN = 2
-"""Newest keys that a cap must leave for a script to see any of them: a token's own cannot be told apart."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +109,7 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
         return [*looks, "by_generating"] if drafts(plan) else looks
     if "MD901" in codes:
         return []
-    if any(choice.cap and choice.cap - choice.sinks < SEEN for choice in plan.caches.values()):
+    if any(0 < choice.cap <= KEEP for choice in plan.caches.values()):
         raise UnjudgedError("no script can tell whether a token sees its own key: that is all this is about")
     return ["by_sight"]
 
