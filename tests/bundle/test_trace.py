@@ -85,7 +85,7 @@ def test_the_same_faults_are_found_in_what_is_left(name):
 
 
 def test_notes_of_the_importers_stay_and_those_of_people_go():
-    own = "inferred: rows.tokens (total - offset = 226), attention.family (511 keys of 1024 are left: a full ring)"
+    own = "inferred: rows.tokens (total - offset = 226), attention.family (511 of 1024 keys: a full ring)"
     kept = parse(f'steps:\n- {{"rows": [{{"tokens": 1}}], "note": "{own}"}}\n')
     assert redact(kept, messages()).entries[0].note == own
     said = parse('note: made by hand for the Hendricks merger\nsteps:\n- {"rows": [{"tokens": 1}]}\n')
