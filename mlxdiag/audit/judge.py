@@ -97,7 +97,7 @@ def judge(
                 trace = trial.run()
             reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
             if cell.result == "pass" and scenario.name in schedules.CAPPED:
-                cell.reason = schedules.CAP_NOTE
+                cell.reason = schedules.CAP_NOTE if cell.judged["parity"] else schedules.CAP_ROWS_NOTE
             if cell.result == "fail" and plant is None:
                 cell.where = _where(instance, setting, cell)
         except UnjudgedError as error:

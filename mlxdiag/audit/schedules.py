@@ -140,10 +140,13 @@ CAP_NOTE = (
     "by design, masks for several tokens hide the pinned keys, so that what is seen depends on the chunks; "
     "each query was compared with one that is given the same keys"
 )
+CAP_ROWS_NOTE = (
+    "which keys each row sees was judged; logits were not compared, since the cap loses keys on purpose"
+)
 KEEP = 4
 """Sinks that `make_prompt_cache(max_kv_size)` pins (mlx_lm/models/cache.py), as is documented: "Old entries
-(except the first 4 tokens) will be overwritten" (mlx_lm/generate.py). A cap of four has room for three and the
-newest."""
+(except the first 4 tokens) will be overwritten" (mlx_lm/generate.py). A cap of four has room for three and
+the newest."""
 
 
 def _cap(instance: Instance, sizes: Sizes) -> int:

@@ -118,8 +118,8 @@ def ragged_save_and_load(script: Script, sizes: Sizes) -> None:
 def key_cap_batch(script: Script, sizes: Sizes) -> None:
     """Two requests of equal length: what is pinned alone must be pinned beside another."""
     script.event("merge", "a", "b")
-    script.batch({"a": sizes.window - 2, "b": sizes.window - 2})
-    script.decode(sizes.window // 2 + 5, "a", "b")
+    script.batch({"a": sizes.window - 1, "b": sizes.window - 1})
+    script.decode(sizes.window - 2, "a", "b")
 
 
 def _left(script: Script, sizes: Sizes, rows: int) -> None:

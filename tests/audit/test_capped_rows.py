@@ -48,6 +48,8 @@ def test_a_batch_that_keeps_them_passes(instance, monkeypatch):
     found = cell(instance)
     assert found.result == "pass", found.reason
     assert found.judged["visibility"] > 0
+    assert found.judged["parity"] == 0
+    assert "logits were not compared" in found.reason
 
 
 def test_a_cap_that_pins_all_it_has_stores_nothing_new(instance, monkeypatch):
