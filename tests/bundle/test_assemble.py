@@ -88,6 +88,16 @@ def test_what_the_cleaning_lets_slip_stops_the_bundle(tmp_path, monkeypatch):
     assert "refused-line" in dropped.members["redaction.json"].decode()
 
 
+def test_what_was_taken_out_in_one_part_stops_the_bundle_in_another(tmp_path, monkeypatch):
+    log = tmp_path / "a.log"
+    log.write_text("INFO: password=swordfish offset 1\n")
+    assert made(logs=(log,)).hits == ()
+    monkeypatch.setattr(assemble, "_same_faults", lambda *_: ["see swordfish"])
+    assert [(hit.member, hit.kind) for hit in made(logs=(log,)).hits] == [
+        ("summary.md", "a text that had been taken out elsewhere")
+    ]
+
+
 def test_half_a_trace_makes_a_bundle_that_says_so(tmp_path):
     trace = tmp_path / "t.yaml"
     whole = SAMPLE.read_bytes()

@@ -56,7 +56,7 @@ def test_a_member_twice_is_refused_even_in_another_case(tmp_path):
 
 
 def test_an_encrypted_member_is_refused(tmp_path):
-    assert "is encrypted" in refusal(encrypted(tmp_path / "b.zip"))
+    assert "refused: 'trace.yaml' is encrypted" in refusal(encrypted(tmp_path / "b.zip"))
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
