@@ -53,7 +53,8 @@ FIELDS: dict[type[Any], dict[str, str]] = {
         "note": NOTE,
     },
     types.Scheduler: {
-        **dict.fromkeys(("chunk", "pad_to", "max_kv", "keep", "speculative", "kv_bits", "cacheless"), NUMBER),
+        **dict.fromkeys(("chunk", "pad_to", "max_kv", "keep", "speculative", "kv_bits"), NUMBER),
+        **dict.fromkeys(("cacheless", "looped"), NUMBER),
         "misfit": NAME,
         "store": NAME,
     },
