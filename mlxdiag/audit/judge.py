@@ -108,7 +108,7 @@ def judge(
 
 def kind_of(plan: Plan, scenario: str) -> type[Trial]:
     """The run that a scenario's schedule needs."""
-    if plan.scheduler.speculative:
+    if plan.scheduler.looped:
         return DraftedTrial
     if scenario not in schedules.CAPPED:
         return Trial
@@ -117,7 +117,7 @@ def kind_of(plan: Plan, scenario: str) -> type[Trial]:
 
 def _where(instance: Instance, setting: Setting, cell: Cell) -> str:
     """Run it once more, to see who makes what is wrong."""
-    kind = DraftedTrial if setting.plan.scheduler.speculative else Trial
+    kind = DraftedTrial if setting.plan.scheduler.looped else Trial
     trial = kind(instance, setting.plan, setting.prompts, None, 1.0)
     sites = Sites(trial)
     with sites.noting():

@@ -130,9 +130,9 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "trie-longer": _TRIE,
     "trie-longer-after-wrap": _TRIE,
     "quantized-keys": Scheduler(kv_bits=8),
-    "drafts": Scheduler(speculative=DRAFTS),
-    "drafts-quantized": Scheduler(speculative=DRAFTS, kv_bits=8),
-    "drafts-stored": Scheduler(speculative=DRAFTS, store="trie"),
+    "drafts": Scheduler(looped=True, speculative=DRAFTS),
+    "drafts-quantized": Scheduler(looped=True, speculative=DRAFTS, kv_bits=8),
+    "drafts-stored": Scheduler(looped=True, speculative=DRAFTS, store="trie"),
 }
 """What the trace's header says of the scheduler, where a schedule needs it."""
 CAPPED = ("key-cap", "key-cap-over", "key-cap-below-pins", "key-cap-batch")

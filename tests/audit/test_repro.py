@@ -146,6 +146,13 @@ def test_what_the_server_does_is_shown_until_it_is_mended(tmp_path, family, scen
     assert "OK: the fault is not there" in gone.output
 
 
+def test_drafts_of_a_scheduler_of_its_own_are_run_one_by_one():
+    """A recorded scheduler that drafts is not mlx-lm's loop for that."""
+    trace = read(FOLDER / "gemma4-speculative-verify.yaml")
+    assert trace.header.scheduler.speculative
+    assert "speculate(" not in repro.of_trace(trace, source="sample", codes=("MD105",))
+
+
 def test_what_the_server_stores_after_drafts_is_one_token_short():
     code, said = performed(repro.script(cell("mixtral", "drafts-stored", "MD205", "MD402")))
     assert code == 1

@@ -116,7 +116,7 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
 
 def drafts(plan: Plan) -> tuple[list[str], int] | None:
     """Where tokens are rolled back as the library itself does it: sequences, and the longest draft."""
-    if plan.scheduler.speculative:
+    if plan.scheduler.looped:
         return None  # the schedule itself runs in the library's loop
     cuts = [op for op in plan.ops if isinstance(op, Cut) and op.phase == "rollback"]
     own = not plan.planted and not any(op.kept for op in cuts)

@@ -49,7 +49,7 @@ class Emitter:
         told = announced(self.plan.ops)
         if self.plan.scheduler.store == "trie":
             self.lines.append("store = caches.LRUPromptCache()")
-        drafted = end(self.plan) if self.plan.scheduler.speculative else 0
+        drafted = end(self.plan) if self.plan.scheduler.looped else 0
         if drafted:
             self._speculate()
         for place, op in enumerate(self.plan.ops):
@@ -320,7 +320,7 @@ class Emitter:
             "    raise Refused('the prompt cache gives back less, and the rest is prefilled again')",
             f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
         ]
-        if self.plan.scheduler.speculative:
+        if self.plan.scheduler.looped:
             self.lines += [
                 f"run.held[{op.seq!r}].append(({ids[op.matched - 1]}, None))  # emitted, and never fed",
                 f"{name} = {name}[: len(given) // 2]  # the others are the draft's",
@@ -363,7 +363,7 @@ class Emitter:
             held = self._copies.get(seq) or (group.name if group is not None else None)
             if held is not None:
                 own = list(self._tapes[seq].own)
-                if self.plan.scheduler.speculative:
+                if self.plan.scheduler.looped:
                     # As the server stores it: under all that was emitted, the last of which was never fed.
                     own, held = [*own, len(own)], "given"
                 ids = [int(i) for i in self.prompts[seq].of(own)]
