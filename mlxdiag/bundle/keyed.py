@@ -26,6 +26,8 @@ FLAGS = {
 SPEAKERS = ("user", "assistant", "system", "human")
 """Before a colon what they say, after an equals sign who they are."""
 
+OF_SEVERAL_WORDS = ("authorization", "auth", "cookie", "credentials")
+"""Headers, whose value has blanks in it; behind a colon that of a password may have them too."""
 SPECIAL = ("eos_token", "pad_token", "bos_token", "unk_token", "eos_token_id", "pad_token_id", "bos_token_id")
 
 _NAME = re.compile(
@@ -87,7 +89,7 @@ def _walk(pattern: re.Pattern[str], text: str, vocabulary: Vocabulary, put: Put)
         if rule == "id" and match["key"].lower() == "request" and "=" not in match["sep"]:
             rule = None  # what follows is the request itself: its line, or its body
         if rule is not None and not _is_special(text, match):
-            end = _end(rule, text, start, flag=pattern is _FLAG)
+            end = _end(rule, match, text, flag=pattern is _FLAG)
             if end > start and _may_stay(
                 rule, match["key"], text[start:end], vocabulary, text[: match.start()]
             ):
@@ -106,8 +108,9 @@ def _is_special(text: str, match: Match[str]) -> bool:
     return match["key"].lower() in SPECIAL and bool(re.match(r"\d+\b|[\"']?<", text[match.end() :]))
 
 
-def _end(rule: str, text: str, start: int, *, flag: bool) -> int:
+def _end(rule: str, match: Match[str], text: str, *, flag: bool) -> int:
     """Where the value ends. A text's end nobody knows, so without quotes it is the end of the message."""
+    start = match.end()
     quoted = _QUOTED.match(text, start)
     if quoted is not None:
         return quoted.end()
@@ -116,14 +119,11 @@ def _end(rule: str, text: str, start: int, *, flag: bool) -> int:
     if rule in ("content", "token-ids") or text[start : start + 1] in "[{(":
         whole = _UP_TO_FLAG.match(text, start) if flag else None
         return whole.end() if whole is not None else len(text)
-    if rule == "secret" and re.match(r"[\w-]+=|\w+\s+\S", text[start:]) and not flag:
-        return (
-            len(text.split('"', 1)[0])
-            if '"' in text[start:] and '"' not in text[:start]
-            else _line(text, start)
-        )
-    match = _UP_TO_BREAK.match(text, start)
-    return match.end() if match is not None else start
+    header = match["key"].lower().endswith(OF_SEVERAL_WORDS)
+    if rule == "secret" and not flag and (header or ":" in match["sep"]):
+        return _line(text, start)
+    value = _UP_TO_BREAK.match(text, start)
+    return value.end() if value is not None else start
 
 
 def _line(text: str, start: int) -> int:

@@ -43,6 +43,9 @@ def test_what_is_only_a_number_or_a_public_name_stays(text):
     [
         ("token: 258027", "token: [key]"),
         ("password=window", "password=[key]"),
+        ("password=window offset 1", "password=[key] offset 1"),
+        ("password: open the window", "password: [key]"),
+        ("Authorization: window cache", "Authorization: [key]"),
         ("--prompt 'cache window' --seed 1", "--prompt [text] --seed 1"),
         ("prompt=cache window offset", "prompt=[text]"),
         ("MLX_HOME=gemma", "MLX_HOME=[value]"),
