@@ -303,8 +303,8 @@ class Scheduler(Record, frozen=True):
     cacheless: bool | None = None
     """The model is called without any cache: each forward holds the whole of its sequences."""
     looped: bool | None = None
-    """Drafts are verified and taken back by mlx-lm's own `speculative_generate_step`, on caches that its caller
-    gives, as its server does: what is to run is that loop, and not its forwards one by one."""
+    """Drafts are verified and taken back by mlx-lm's own `speculative_generate_step`, on caches that its
+    caller gives, as its server does: what is to run is that loop, and not its forwards one by one."""
 
 
 class Header(Record, frozen=True):

@@ -255,3 +255,18 @@ def test_caches_copied_under_the_probe_are_told_apart() -> None:
         (5, 2, 2, 3, 0),
         (5, 1, 1, 4, 0),
     ]
+
+
+@pytest.mark.parametrize("level", ["shapes", "visibility"])
+def test_forwards_in_a_pause_are_not_told_and_answer_the_same(level: str) -> None:
+    told: list[Event] = []
+    model = instance("gemma3_text")
+    plain = np.array(model.forward(ids(0, 5), model.new_cache()))
+    with Probe(told.append, level) as probe:
+        probe.watch(model.model, model.geometry)
+        with probe.paused():
+            unseen = np.array(model.forward(ids(0, 5), model.new_cache()))
+        assert not told
+        model.forward(ids(0, 5), model.new_cache())
+    assert (unseen == plain).all()
+    assert [type(event) for event in told] == [StepEvent]
