@@ -10,28 +10,18 @@ from typing import Any
 import msgspec
 
 from mlxdiag import __version__
-from mlxdiag.bundle import (
-    archive,
-    controls,
-    detector,
-    environment,
-    facts,
-    inputs,
-    ledger,
-    modelcard,
-    parts,
-    reproduction,
-    summary,
-    tokenlines,
-)
-from mlxdiag.bundle import trace as traces
-from mlxdiag.bundle.ledger import Ledger
-from mlxdiag.bundle.lines import RECORDS, Lines, people
-from mlxdiag.bundle.message import Messages
-from mlxdiag.bundle.projects import Project
-from mlxdiag.bundle.pseudonym import Pseudonyms
-from mlxdiag.bundle.rules import what
-from mlxdiag.bundle.vocabulary import Vocabulary
+from mlxdiag.bundle.collect import environment, inputs, modelcard, summary, tokenlines
+from mlxdiag.bundle.collect.projects import Project
+from mlxdiag.bundle.pack import archive, parts
+from mlxdiag.bundle.redact import detector, facts, ledger
+from mlxdiag.bundle.redact import trace as traces
+from mlxdiag.bundle.redact.ledger import Ledger
+from mlxdiag.bundle.redact.lines import RECORDS, Lines, people
+from mlxdiag.bundle.redact.message import Messages
+from mlxdiag.bundle.redact.pseudonym import Pseudonyms
+from mlxdiag.bundle.redact.rules import what
+from mlxdiag.bundle.redact.vocabulary import Vocabulary
+from mlxdiag.bundle.reproduce import controls, reproduction
 from mlxdiag.inspect.findings import Report, codes
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.reports.json import document, pretty

@@ -68,8 +68,8 @@ def main(
     ever sent anywhere.
     """
     from mlxdiag.bundle.assemble import Order, make
-    from mlxdiag.bundle.detector import MAY_STAY
-    from mlxdiag.bundle.projects import GENERIC, PROJECTS
+    from mlxdiag.bundle.collect.projects import GENERIC, PROJECTS
+    from mlxdiag.bundle.redact.detector import MAY_STAY
 
     target = GENERIC if project is None else PROJECTS[one_of("for", project, tuple(PROJECTS))]
     logs = log or []

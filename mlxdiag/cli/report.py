@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mlxdiag.bundle import opening
+from mlxdiag.bundle.pack import opening
 from mlxdiag.cli import options
 from mlxdiag.cli.deliver import write_result
 from mlxdiag.cli.inspect import refuse_overwriting_a_source

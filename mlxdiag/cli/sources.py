@@ -12,7 +12,7 @@ def open_source(path: str) -> Stream:
     """The trace in a file or in a bundle, which is read in memory. Raises UnreadableError."""
     if not _is_zip(path):
         return open_stream(path)
-    from mlxdiag.bundle.opening import trace_of  # a plain trace never waits for it
+    from mlxdiag.bundle.pack.opening import trace_of  # a plain trace never waits for it
     from mlxdiag.traces.blocks import Blocks
 
     return Stream(Blocks.of_text(trace_of(path), path))

@@ -16,7 +16,7 @@ from mlxdiag.reports import json
 from mlxdiag.reports.escape import log_line, printable
 
 if TYPE_CHECKING:
-    from mlxdiag.bundle.check import Problem
+    from mlxdiag.bundle.pack.check import Problem
 
 FORMATS = ("text", "json")
 SCHEMA = "mlxdiag.verify/1"
@@ -32,7 +32,8 @@ def main(
 
     It is read in memory only; what climbs out of its folder, links, or unpacks to too much is refused with 3.
     """
-    from mlxdiag.bundle import check, facts, opening
+    from mlxdiag.bundle.pack import check, opening
+    from mlxdiag.bundle.redact import facts
 
     one_of("format", format, FORMATS)
     refuse_overwriting(output, force)

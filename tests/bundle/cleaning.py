@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlxdiag.bundle.ledger import Ledger
-from mlxdiag.bundle.lines import Lines, people
-from mlxdiag.bundle.message import Messages
-from mlxdiag.bundle.pseudonym import KEY_BYTES, Pseudonyms
-from mlxdiag.bundle.vocabulary import Vocabulary
+from mlxdiag.bundle.redact.ledger import Ledger
+from mlxdiag.bundle.redact.lines import Lines, people
+from mlxdiag.bundle.redact.message import Messages
+from mlxdiag.bundle.redact.pseudonym import KEY_BYTES, Pseudonyms
+from mlxdiag.bundle.redact.vocabulary import Vocabulary
 
 
 def pseudonyms(folder: Path, salt: bytes = b"salt") -> Pseudonyms:

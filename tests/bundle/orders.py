@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlxdiag.bundle.assemble import Made, Order, make
-from mlxdiag.bundle.projects import GENERIC
+from mlxdiag.bundle.collect.projects import GENERIC
 from tests.samples.expected import FOLDER
 
 SAMPLE = FOLDER / "gemma4-chunked-prefill.yaml"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from mlxdiag.bundle import assemble
-from mlxdiag.bundle.check import problems
-from mlxdiag.bundle.facts import Facts
+from mlxdiag.bundle.pack.check import problems
+from mlxdiag.bundle.redact.facts import Facts
 from mlxdiag.errors import UnreadableError, UsageError
 from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace
@@ -55,7 +55,7 @@ def test_every_sample_makes_a_whole_bundle_with_the_same_faults(name):
 
 
 def _with_manifest(bundle):
-    from mlxdiag.bundle.archive import MANIFEST, manifest
+    from mlxdiag.bundle.pack.archive import MANIFEST, manifest
 
     return {**bundle.members, MANIFEST: manifest(bundle.members)}
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxdiag.bundle import detector
-from mlxdiag.bundle.facts import Facts
+from mlxdiag.bundle.redact import detector
+from mlxdiag.bundle.redact.facts import Facts
 from tests.bundle.cleaning import cleaned
 from tests.bundle.corpus.clean import FRAMES, LINES
 from tests.bundle.corpus.places import PLACES, planted

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mlxdiag.bundle.archive import pack
+from mlxdiag.bundle.pack.archive import pack
 from tests.bundle.orders import made
 from tests.bundle.zips import SYMLINK, encrypted, written
 from tests.cli.program import call

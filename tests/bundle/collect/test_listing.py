@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from mlxdiag.bundle.collect import listing
+from mlxdiag.bundle.collect.projects import REQUIRED
+
+HERE = {"note": "x", "os": "Linux 6", "libraries": {"mlx": {"version": "0.32", "commit": "d78bf58"}}}
+
+
+def test_what_is_not_known_is_asked_for():
+    assert list(listing.model({"missing": "no model"})) == [f"- {REQUIRED}: which model, exactly (no model)"]
+    lines = list(listing.environment({"recorded": {"environment": {}}, "here": HERE}))
+    assert lines[0].startswith(f"- {REQUIRED}: the trace does not say where it was recorded")
+
+
+def test_versions_with_their_commits():
+    recorded = {"environment": {"device": "metal", "libraries": {"mlx": "0.32.1"}}}
+    lines = list(listing.environment({"recorded": recorded, "here": HERE}))
+    assert "- Libraries: mlx 0.32.1" in lines
+    assert "- Libraries: mlx 0.32 (commit d78bf58)" in lines
+    assert not any("note" in line for line in lines)
+
+
+def test_layers_with_what_decides_their_masks():
+    card = {"name": "gemma", "layers": {"sliding": {"attention": "sliding", "window": 8, "layers": [0, 1]}}}
+    assert "- sliding layers: attention sliding, window 8" in list(listing.model(card))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mlxdiag.bundle.collect import summary
+from mlxdiag.bundle.collect.projects import GENERIC, PROJECTS, REQUIRED
+from mlxdiag.bundle.reproduce.controls import FAILS, PASSES, Control
+from tests.bundle.orders import SAMPLE, made
+
+
+@pytest.fixture(scope="module")
+def account() -> summary.Account:
+    return made().account
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_every_project_gets_its_own_headings_and_its_gaps(name, account):
+    project = PROJECTS[name]
+    text = summary.render(account, project, "1.0")
+    headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [*(heading for heading, _ in project.sections), "To be filled in", "In this bundle"]
+    for what in project.required:
+        assert f"- {REQUIRED}: {what}" in text
+    assert project.page in text
+
+
+def test_every_part_that_a_project_names_exists():
+    for project in (GENERIC, *PROJECTS.values()):
+        assert {part for _, part in project.sections} <= set(summary.PARTS)
+        assert {"happened", "finding", "reproduce", "tried", "environment", "model"} <= {
+            p for _, p in project.sections
+        }
+
+
+def test_where_machine_written_issues_are_refused_that_comes_first(account):
+    text = summary.render(account, PROJECTS["mlx"], "1.0")
+    assert "strictly prohibited" in text.splitlines()[2]
+    assert "not to be pasted" in text
+    assert "prohibited" not in summary.render(account, PROJECTS["mlxcel"], "1.0")
+
+
+def test_the_maintainer_sees_fault_cause_and_numbers(account):
+    text = summary.render(account, GENERIC, "1.0")
+    assert text.startswith("# gemma-4-e4b-it-qat-4bit: ")
+    assert "because: MD206 pads-left-in-cache: the first decode is at 2208 after 2201 real tokens" in text
+    assert "| sliding | rotating | 512 | 2048 | 160 | 671 | 671 |" in text
+    assert "mlxdiag replay bundle.zip" in text
+
+
+def test_commands_and_errors_come_from_the_logs(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text(
+        "$ mlx_lm.server --model mlx-community/gemma-3-12b-it-4bit --api-key sk-abcdef123456789\n"
+        "ValueError: [broadcast_shapes] Shapes (1,2) and (3,4) cannot be broadcast.\n"
+    )
+    text = made(SAMPLE, logs=(log,)).members["summary.md"].decode()
+    assert "$ mlx_lm.server --model mlx-community/gemma-3-12b-it-4bit --api-key [key]" in text
+    assert "In the log: `ValueError: [broadcast_shapes] Shapes (1,2) and (3,4) cannot be broadcast.`" in text
+    assert "None was found in the logs" not in text
+
+
+def test_controls_of_one_outcome_stand_in_one_row(account):
+    row = {"what": "chunks of {}", "result": PASSES, "reason": "agrees"}
+    controls = (
+        Control(name="a", value="1", **row),
+        Control(name="b", value="2", **row),
+        Control(name="c", value="4", **{**row, "result": FAILS}),
+    )
+    text = summary.render(msgspec.structs.replace(account, controls=controls), GENERIC, "1.0")
+    assert "| chunks of 1, 2 | **passes** | agrees |\n| chunks of 4 | **fails** | agrees |" in text

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mlxdiag.bundle.redact import detector
+from mlxdiag.bundle.redact.facts import Facts
+
+NOBODY = Facts()
+
+
+def kinds(member: str, text: str, facts: Facts = NOBODY, **more) -> set[str]:
+    return {hit.kind for hit in detector.scan({member: text.encode()}, facts, **more)}
+
+
+def test_facts_of_the_machine_are_found_in_every_member():
+    facts = Facts((("host name", "kestrel"),))
+    for member in ("summary.md", "repro/repro.py", "logs/1.log", "environment.json", "MANIFEST"):
+        assert "this machine's host name" in kinds(member, "on Kestrel: 1", facts)
+
+
+def test_what_was_taken_out_in_one_place_is_found_in_another():
+    assert kinds("summary.md", "the run of swordfish99", removed=["swordfish99"]) == {
+        "a text that had been taken out elsewhere"
+    }
+
+
+def test_a_word_that_was_asked_for_is_no_hit():
+    assert kinds("logs/1.log", "loaded zorblax/my-model-7b 1") != set()
+    assert kinds("logs/1.log", "loaded zorblax/my-model-7b 1", asked=["zorblax/my-model-7b"]) == set()
+
+
+def test_forbidden_names_in_json():
+    assert kinds("environment.json", json.dumps({"a": {"prompt": "kiwi"}}))
+    assert kinds("environment.json", json.dumps({"a": {"prompt": "[4 characters]", "text": ""}})) == set()
+    assert kinds("tokens.jsonl", '{"input_ids": [1, 2, 3, 4, 5, 6, 7, 8, 9]}')
+
+
+def test_checksums_that_the_bundle_declares_are_no_hit_and_others_are():
+    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    assert kinds("MANIFEST", f"{digest}  trace.yaml\n") == set()
+    assert kinds("logs/1.log", f"prefix {digest}\n")
+
+
+def test_bytes_that_are_no_text_are_refused():
+    assert detector.scan({"logs/1.log": b"\xff\xfe\x00"}, NOBODY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "zorblax@kestrel", "https://zorblax.io/x", "/Users/zorblax/x", "10.3.7.21", "sk-live-abcdef123456",
+        "AKIAIOSFODNN7ZORBLAX", "C:\\Users\\zorblax", "3c:22:fb:91:0e:7d",
+    ],
+)  # fmt: skip
+def test_in_programs_only_what_cannot_be_program_text_counts(line):
+    assert kinds("repro/repro.py", f"value = 1  # {line}")
+
+
+def test_a_program_is_no_hit():
+    source = "import mlx.core as mx\n\n\n@wraps\ndef run(a, b):\n    return a / b @ x[::2]\n\n\nprint(1)\n"
+    assert kinds("repro/repro.py", source) == set()
+
+
+def test_places_are_told_and_texts_are_not():
+    (hit,) = detector.scan({"logs/1.log": b"one 1\nmail zorblax@example.com 1\n"}, NOBODY)[:1]
+    assert (hit.member, hit.line) == ("logs/1.log", 2)
+    assert "zorblax" not in str(hit)
