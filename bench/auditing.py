@@ -14,8 +14,9 @@ from typing import Any
 from unittest import mock
 
 from bench.clock import Result, at_most, fact
-from mlxdiag.audit import causes, run
-from mlxdiag.audit.scenarios import NAMES, SCENARIOS
+from mlxdiag.audit.engine import run
+from mlxdiag.audit.faults import causes
+from mlxdiag.audit.schedules.scenarios import NAMES, SCENARIOS
 
 GOAL_CELL = 0.050
 GOAL_WHOLE = 300.0
@@ -69,7 +70,7 @@ def _whole(families: tuple[str, ...]) -> Iterator[Result]:
 def _parts() -> Iterator[Result]:
     """In this process, in processor time, which leaves out what a busy machine spends on others."""
     os.environ.setdefault("MLX_DISABLE_COMPILE", "1")
-    from mlxdiag.audit import judge
+    from mlxdiag.audit.judge import judge
 
     taken = dict.fromkeys(PARTS, 0.0)
     with ExitStack() as patches:

@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from bench.clock import Result, at_least, fact
-from mlxdiag.audit import noise
 from mlxdiag.audit.cell import ORACLES
-from mlxdiag.audit.plant import Plant
-from mlxdiag.audit.plant_trials import Attempt, attempts
-from mlxdiag.audit.plants import PLANTS
-from mlxdiag.audit.scenarios import SCENARIOS
+from mlxdiag.audit.judge import noise
+from mlxdiag.audit.plants.plant import Plant
+from mlxdiag.audit.plants.plants import PLANTS
+from mlxdiag.audit.plants.trials import Attempt, attempts
+from mlxdiag.audit.schedules.scenarios import SCENARIOS
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import zoo
 

@@ -38,10 +38,10 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     excuse: str = ""
     """Name of the entry in `causes.yaml` that turned what looks wrong into a pass."""
     where: str = ""
-    """File and line of the library where the mask, cache or state is made, as `mlx_lm/models/gemma2.py:176`."""
+    """Where the library makes the mask, cache or state: `mlx_lm/models/gemma2.py:176`."""
     evidence: dict[str, Any] = {}
-    """step, seq, layers, positions (bounded list of wrong ones), first (position), max_abs and tolerance (logits),
-    margin (top-2 at the first wrong position)."""
+    """step, seq, layers, positions (bounded list of wrong ones), first (position), max_abs and tolerance
+    (logits), margin (top-2 at the first wrong position)."""
     trace: str = ""
     """The schedule as a trace (text), for cells that are not pass or skipped."""
     signature: str = ""
@@ -63,7 +63,7 @@ class Fault(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One cause, over all the cells that it breaks."""
 
     id: str
-    """Stable over runs: baselines name faults by it. The name in `causes.yaml`, or derived from the signature."""
+    """Stable over runs: baselines name faults by it. The name in `causes.yaml`, or made of the signature."""
     code: str
     codes: list[str] = []
     library: str
@@ -116,7 +116,7 @@ class Audit(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduling path. `scenarios.SCENARIOS` is the visible tuple of them; `schedules.py` makes their traces."""
+    """A scheduling path. `schedules.scenarios.SCENARIOS` is the visible tuple of them."""
 
     name: str
     """Kebab case, stable: baselines and `--scenario` use it."""

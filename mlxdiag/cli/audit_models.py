@@ -19,7 +19,7 @@ from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
     from mlxdiag.audit.cell import Audit
-    from mlxdiag.audit.run import Wanted
+    from mlxdiag.audit.engine.run import Wanted
 
 
 def main(
@@ -114,8 +114,8 @@ def main(
 
 def audit(wanted: Wanted, given: Given, against: str | None) -> int:
     """Run, compare, and hand the result over; the exit code."""
-    from mlxdiag.audit import against as copies
-    from mlxdiag.audit import causes
+    from mlxdiag.audit.faults import against as copies
+    from mlxdiag.audit.faults import causes
 
     site = copies.site(against) if against is not None else None
     known = causes.load()
@@ -132,8 +132,8 @@ def audit(wanted: Wanted, given: Given, against: str | None) -> int:
 
 def watched(wanted: Wanted, known: object) -> Audit:
     """One audit, with its progress on standard error. An interrupt says how to go on."""
-    from mlxdiag.audit.causes import Causes
-    from mlxdiag.audit.run import run
+    from mlxdiag.audit.engine.run import run
+    from mlxdiag.audit.faults.causes import Causes
     from mlxdiag.cli.audit_progress import shown_progress
 
     assert isinstance(known, Causes)
@@ -148,8 +148,8 @@ def watched(wanted: Wanted, known: object) -> Audit:
 
 def show(wanted: Wanted, settings: Settings) -> int:
     """Print scenarios and families as text or JSON."""
-    from mlxdiag.audit.names import pick
-    from mlxdiag.audit.run import look
+    from mlxdiag.audit.engine.names import pick
+    from mlxdiag.audit.engine.run import look
     from mlxdiag.reports import json
     from mlxdiag.reports.audit import listing
 
@@ -173,9 +173,9 @@ def what_is_wanted(
     repros: Path | None,
 ) -> Wanted:
     """The options as the audit knows them. Raises UsageError for names and numbers that make no sense."""
-    from mlxdiag.audit.names import pick
-    from mlxdiag.audit.run import Wanted
-    from mlxdiag.audit.table import NAMES, USUAL
+    from mlxdiag.audit.engine.names import pick
+    from mlxdiag.audit.engine.run import Wanted
+    from mlxdiag.audit.engine.table import NAMES, USUAL
 
     return Wanted(
         families=tuple(families or ()),

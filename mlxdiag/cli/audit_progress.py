@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mlxdiag.cli.streams import complain
 
 if TYPE_CHECKING:
-    from mlxdiag.audit.run import Progress, Watcher
+    from mlxdiag.audit.engine.run import Progress, Watcher
 
 PARTS = 10
 SEARCHING = "looking for the smallest schedules"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from mlxdiag.audit import baseline as baselines
-from mlxdiag.audit.against import Comparison
 from mlxdiag.audit.cell import Audit, Fault
+from mlxdiag.audit.faults import baseline as baselines
+from mlxdiag.audit.faults.against import Comparison
 from mlxdiag.cli.deliver import write_file, write_result
 from mlxdiag.cli.settings import Settings, refuse_overwriting
 from mlxdiag.cli.streams import colour, complain

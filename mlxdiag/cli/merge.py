@@ -46,7 +46,7 @@ def main(
     refuse_overwriting_a_source([str(shard) for shard in shards], settings.output)
     given = Given(baseline=baseline, write_baseline=write_baseline, unfold=show_all, settings=settings)
     given.check()
-    from mlxdiag.audit.merge import merge, read
+    from mlxdiag.audit.faults.merge import merge, read
 
     return finish(merge([(str(shard), read(shard)) for shard in shards]), given)
 

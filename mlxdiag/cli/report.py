@@ -84,7 +84,7 @@ def _trace(name: str, opened: Callable[[], Stream], beside: str = "") -> str:
 
 
 def _audit(file: str) -> str:
-    from mlxdiag.audit.merge import read
+    from mlxdiag.audit.faults.merge import read
     from mlxdiag.reports.html import audit_page
 
     return audit_page.render(read(Path(file)), file)

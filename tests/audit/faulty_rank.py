@@ -13,7 +13,7 @@ from typing import Any
 
 from mlx_lm.models import gpt_oss, llama, ministral3, qwen3
 
-from mlxdiag.audit import distributed_rank
+from mlxdiag.audit.distributed import rank as distributed_rank
 
 
 def sinks_not_split(model: Any, group: Any) -> None:

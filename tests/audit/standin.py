@@ -13,9 +13,9 @@ from pathlib import Path
 
 import tests
 from mlxdiag.audit.cell import Cell
-from mlxdiag.audit.pool import Site
-from mlxdiag.audit.run import Parts, Wanted
-from mlxdiag.audit.tasks import Described
+from mlxdiag.audit.engine.pool import Site
+from mlxdiag.audit.engine.run import Parts, Wanted
+from mlxdiag.audit.engine.tasks import Described
 
 SITE = Site(first=(str(Path(tests.__file__).parents[1]),))
 PARTS = Parts(

@@ -11,8 +11,10 @@ import mlx.core as mx
 import mlx_lm
 import pytest
 
-from mlxdiag.audit import repro, schedules, text
+from mlxdiag.audit import repro
 from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.audit.faults import text
+from mlxdiag.audit.schedules import schedules
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.mlx import zoo

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from mlxdiag.audit.cell import Audit, Cell
-from mlxdiag.audit.scenarios import SCENARIOS
+from mlxdiag.audit.schedules.scenarios import SCENARIOS
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.reports.html import audit_page, trace_page
 from mlxdiag.traces.reader import parse, read

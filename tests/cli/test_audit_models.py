@@ -9,11 +9,11 @@ import time
 import pytest
 import yaml
 
-from mlxdiag.audit import run as engine
-from mlxdiag.audit import table
 from mlxdiag.audit.cell import Scenario
+from mlxdiag.audit.engine import run as engine
+from mlxdiag.audit.engine import table
 from tests.audit import standin
-from tests.audit.test_worker import gone
+from tests.audit.engine.test_worker import gone
 from tests.cli.program import SCRIPT, call, start
 
 QUICK = standin.QUICK

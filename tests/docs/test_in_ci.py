@@ -8,8 +8,8 @@ import pytest
 import typer
 import yaml
 
-from mlxdiag.audit.names import pick
-from mlxdiag.audit.table import NAMES
+from mlxdiag.audit.engine.names import pick
+from mlxdiag.audit.engine.table import NAMES
 from mlxdiag.cli.main import VERBS, app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "in-ci.md").read_text(encoding="utf-8")

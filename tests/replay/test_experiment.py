@@ -86,7 +86,7 @@ def test_a_checkpoint_runs_with_its_own_window_and_says_where_the_trace_had_anot
 
 
 def test_a_trace_that_holds_a_whole_config_needs_no_catalogue():
-    from mlxdiag.audit import schedules
+    from mlxdiag.audit.schedules import schedules
     from mlxdiag.models.mlx import zoo
 
     built = schedules.build("fresh-over-window", zoo.tiny("kimi_vl"))

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from mlxdiag.audit import judge, reading
-from mlxdiag.audit import noise as noises
 from mlxdiag.audit.cell import Cell, Fault
-from mlxdiag.audit.passes import Passes, Reference
+from mlxdiag.audit.judge import judge, reading
+from mlxdiag.audit.judge import noise as noises
+from mlxdiag.audit.judge.passes import Passes, Reference
 from mlxdiag.audit.repro.assemble import Subject, compose, forwards
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace

@@ -11,7 +11,7 @@ import msgspec
 from mlxdiag.audit.repro import caller, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import helpers
-from mlxdiag.audit.schedules import KEEP
+from mlxdiag.audit.schedules.schedules import KEEP
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan

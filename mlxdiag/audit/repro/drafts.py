@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlxdiag.audit import drafted
+from mlxdiag.audit.judge import drafted
 from mlxdiag.replay.ops import Plan
 from mlxdiag.replay.prompts import Prompt
 

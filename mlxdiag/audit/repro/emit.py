@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mlxdiag.audit.drafted import end
+from mlxdiag.audit.judge.drafted import end
 from mlxdiag.audit.repro import drafts
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import tape

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from mlxdiag.audit.cell import Audit, Cell
-from mlxdiag.audit.table import COLUMNS
+from mlxdiag.audit.engine.table import COLUMNS
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.escape import log_line, printable
 from mlxdiag.reports.view import count

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from mlxdiag.audit.table import COLUMNS
-from mlxdiag.audit.tasks import Described
+from mlxdiag.audit.engine.table import COLUMNS
+from mlxdiag.audit.engine.tasks import Described
 from mlxdiag.reports.escape import printable
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mlxdiag.audit.against import Comparison
-from mlxdiag.audit.baseline import Difference
 from mlxdiag.audit.cell import Audit, Cell, Fault
-from mlxdiag.audit.death import UNFINISHED
+from mlxdiag.audit.engine.death import UNFINISHED
+from mlxdiag.audit.faults.against import Comparison
+from mlxdiag.audit.faults.baseline import Difference
 from mlxdiag.inspect.rules import RULES
 from mlxdiag.reports.view import count
 
@@ -98,13 +98,12 @@ def coverage(audit: Audit) -> str:
 
 
 def tally(audit: Audit) -> str:
-    """`270 cells: 200 pass, 12 fail, 1 crash, 20 unsupported, 37 skipped`."""
+    """`270 cells: 200 pass (3 of them excused), 12 fail, 1 crash, 20 unsupported, 37 skipped`."""
     counts = audit.tally()
-    shown = ", ".join(f"{counts[result]} {result}" for result in RESULTS if result in counts)
     excused = sum(bool(cell.excuse) for cell in audit.cells)
-    return f"{count(len(audit.cells), 'cell')}: {shown or 'none'}" + (
-        f" ({excused} excused)" if excused else ""
-    )
+    more = {"pass": f" ({excused} of them excused)" if excused else ""}
+    shown = (f"{counts[result]} {result}{more.get(result, '')}" for result in RESULTS if result in counts)
+    return f"{count(len(audit.cells), 'cell')}: {', '.join(shown) or 'none'}"
 
 
 def nothing_judged(audit: Audit) -> bool:

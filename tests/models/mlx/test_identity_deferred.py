@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from mlxdiag.audit.judge import prepare
-from mlxdiag.audit.scenarios import named
+from mlxdiag.audit.judge.judge import prepare
+from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.models.mlx import zoo
 from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx.identity_deferred import DeferredIdentity

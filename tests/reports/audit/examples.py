@@ -1,8 +1,8 @@
 """Audits that the renderer tests share: one with faults, one clean, one that judged nothing, one hostile."""
 
-from mlxdiag.audit.against import Change, Comparison
-from mlxdiag.audit.baseline import Difference
 from mlxdiag.audit.cell import Audit, Cell, Fault
+from mlxdiag.audit.faults.against import Change, Comparison
+from mlxdiag.audit.faults.baseline import Difference
 from mlxdiag.reports.audit.shown import Shown
 
 SCENARIOS = ("fresh-within-window", "chunks-below-window", "key-cap", "no-cache")

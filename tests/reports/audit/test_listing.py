@@ -1,4 +1,4 @@
-from mlxdiag.audit.tasks import Described
+from mlxdiag.audit.engine.tasks import Described
 from mlxdiag.reports.audit import listing
 
 HELD = Described(

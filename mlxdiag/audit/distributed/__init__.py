@@ -1,0 +1,1 @@
+"""Families that are split over two processes."""

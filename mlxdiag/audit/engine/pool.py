@@ -1,0 +1,171 @@
+"""Starts the fork server, hands it tasks, and yields what the workers say; nothing of it is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+import mlxdiag
+from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Task
+from mlxdiag.errors import UnjudgedError
+
+BOOT = (
+    "import json, sys; given = json.loads(sys.argv[1]); "
+    "sys.path[:0] = given['first']; sys.path.extend(given['last']); "
+    "from mlxdiag.audit.engine.worker import main; main(given['preload'])"
+)
+PATIENCE = 5.0
+"""Seconds that the server has to kill and reap its workers before everything is killed."""
+LIMIT = 60.0
+"""Seconds that one cell may take, the building of its model included. A cell takes 0.05."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a library is found: which interpreter runs it, and what comes first and last on its path."""
+
+    python: str = sys.executable
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    label: str = "installed"
+
+
+HERE = Site()
+
+
+class Pool:
+    """A context: the server lives inside it, and no process outlives it."""
+
+    def __init__(self, preload: str, *, jobs: int, site: Site = HERE) -> None:
+        self.preload = preload
+        self.jobs = max(1, jobs)
+        self.site = site
+        self.waiting: deque[Task] = deque()
+        self.running: set[int] = set()
+        self.count = 0
+
+    def __enter__(self) -> Pool:
+        own = str(Path(mlxdiag.__file__).parents[1])
+        given = {"first": [*self.site.first], "last": [own, *self.site.last], "preload": self.preload}
+        self.log = tempfile.TemporaryFile()
+        try:
+            self.process = subprocess.Popen(
+                [self.site.python, "-P", "-c", BOOT, json.dumps(given)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.log,
+                env={**os.environ, "PYTHONHASHSEED": "0"},
+                start_new_session=True,  # one group to kill, and Ctrl-C reaches us alone
+            )
+        except OSError as error:
+            self.log.close()
+            raise UnjudgedError(f"cannot run {self.site.python}: {error.strerror}") from None
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def submit(self, call: str, *arguments: Any, limit: float = LIMIT) -> int:
+        """Queue a call for a worker of its own; the id by which `events` names it."""
+        self.count += 1
+        self.waiting.append(Task(id=self.count, call=call, arguments=list(arguments), limit=limit))
+        return self.count
+
+    def events(self) -> Iterator[Item | Ended]:
+        """What the workers say, until every task has ended. More may be submitted meanwhile.
+
+        Raises:
+            UnjudgedError: the server itself died.
+        """
+        self._feed()
+        while self.running:
+            event = self._read()
+            if isinstance(event, Ready):
+                continue
+            if isinstance(event, Ended):
+                self.running.discard(event.id)
+            yield event
+            self._feed()
+
+    def call(self, call: str, *arguments: Any, limit: float = LIMIT) -> list[Any]:
+        """Make one call and wait for all that it yields. Nothing else may be running.
+
+        Raises:
+            UnjudgedError: the worker died, or the call raised; the message ends with what it said last.
+        """
+        self.submit(call, *arguments, limit=limit)
+        values = []
+        for event in self.events():
+            if isinstance(event, Item):
+                values.append(event.value)
+            elif event.code or event.signal:
+                raise UnjudgedError(last_line(event.stderr) or f"a worker ended with code {event.code}")
+        return values
+
+    def close(self) -> None:
+        """End every process of the pool. The server reaps its workers; what does not end is killed."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.log.close()
+
+    def _wait_until_ready(self) -> None:
+        event = self._read()
+        if isinstance(event, Ready) and event.error:
+            raise UnjudgedError(event.error)
+
+    def _feed(self) -> None:
+        while self.waiting and len(self.running) < self.jobs:
+            task = self.waiting.popleft()
+            self.running.add(task.id)
+            assert self.process.stdin is not None
+            try:
+                self.process.stdin.write(msgspec.json.encode(task) + b"\n")
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                raise self._gone() from None
+
+    def _read(self) -> Event:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise self._gone()
+        event: Event = msgspec.json.decode(line, type=Event)
+        return event
+
+    def _gone(self) -> UnjudgedError:
+        self.log.seek(0)
+        said = last_line(self.log.read().decode("utf-8", "replace"))
+        return UnjudgedError(f"the process that runs {self.site.label} ended{f': {said}' if said else ''}")
+
+
+def last_line(text: str) -> str:
+    """The last line that says something; of a traceback the error."""
+    return next((line.strip()[:400] for line in reversed(text.splitlines()) if line.strip()), "")

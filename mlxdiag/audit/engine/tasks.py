@@ -1,0 +1,81 @@
+"""What a worker is asked to do for an audit, by name: see `worker.Task`. Only here is the library touched."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.adapter import Skipped
+
+LIBRARIES = ("mlx", "mlx-lm", "mlxdiag")
+
+
+class Described(msgspec.Struct, frozen=True, kw_only=True):
+    """The library that is audited."""
+
+    families: tuple[str, ...]
+    """The rows of the table, sorted."""
+    others: dict[str, str] = {}
+    """Modules that are no row, with the reason."""
+    libraries: dict[str, str]
+    device: str
+    root: str
+    """The folder that holds the package, so that `mlx_lm/models/x.py` is found in it."""
+
+
+def preload() -> None:
+    """Import the library and all its families, so that no worker has to.
+
+    Raises:
+        UnjudgedError: it cannot be imported.
+    """
+    from mlxdiag.models.mlx import library, zoo
+
+    loaded = library.load()
+    if isinstance(loaded, Skipped):
+        raise UnjudgedError(str(loaded))
+    if not zoo.families():
+        raise UnjudgedError("the library holds no model family")
+    importlib.import_module("mlxdiag.audit.judge.judge")  # with all that it needs
+
+
+def describe(device: str | None) -> Iterator[Any]:
+    """One `Described`. Raises what `devices.use` raises for a device that does not compute."""
+    import mlx_lm
+
+    from mlxdiag.models.doctor import version
+    from mlxdiag.models.mlx import devices, zoo
+    from mlxdiag.models.mlx.instance import device_name
+
+    if device is not None:
+        devices.use(device)
+    yield Described(
+        families=zoo.families(),
+        others=zoo.inventory().others,
+        libraries={name: found for name in LIBRARIES if (found := version(name)) is not None},
+        device=device_name(),
+        root=str(Path(mlx_lm.__file__).resolve().parents[1]),
+    )
+
+
+def audit(family: str, scenarios: list[str], seed: int, device: str | None) -> Iterator[Any]:
+    """The cells of one family, in the order of `scenarios`."""
+    from mlxdiag.audit.judge import judge
+    from mlxdiag.audit.schedules.scenarios import named
+    from mlxdiag.models.mlx import devices
+
+    if device is not None:
+        devices.use(device)
+    yield from judge.audit_family(family, [named(name) for name in scenarios], seed)
+
+
+def audit_apart(families: list[str], scenarios: list[str], seed: int) -> Iterator[Any]:
+    """The cells of families that are split over several processes, in any order."""
+    from mlxdiag.audit.distributed.distributed import audit_distributed
+
+    yield from audit_distributed(families, seed, scenarios=scenarios)

@@ -1,0 +1,1 @@
+"""From wrong cells to faults with causes; baselines, shards and other copies of the library."""

@@ -1,0 +1,190 @@
+"""The same cells on another copy of the library: where it comes from, and what is different there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from mlxdiag.audit.cell import Audit, Cell
+from mlxdiag.audit.engine.pool import Site, last_line
+from mlxdiag.errors import UnjudgedError, UsageError
+
+VERSION = re.compile(r"^v?(\d+(\.\d+)+[a-z0-9.+-]*)$")
+PACKAGE = "mlx_lm"
+LIBRARY = "mlx-lm"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell whose result differs."""
+
+    family: str
+    scenario: str
+    before: str
+    """Result in the other copy; empty where it has no such cell."""
+    after: str
+    reason: str = ""
+    """What is said of it where it is wrong."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The installed copy (after) against another one (before)."""
+
+    other: dict[str, str]
+    """Versions there."""
+    broke: list[Change] = []
+    """Right there, wrong here."""
+    mended: list[Change] = []
+    """Wrong there, right here."""
+    differs: list[Change] = []
+    """Any other change: refused, skipped, crashed instead of failed, or not there at all."""
+    same: int = 0
+    new_faults: list[str] = []
+    gone_faults: list[str] = []
+    same_faults: list[str] = []
+
+
+def compare(other: Audit, here: Audit) -> Comparison:
+    """Cell by cell and fault by fault."""
+    before = {(cell.family, cell.scenario): cell for cell in other.cells}
+    after = {(cell.family, cell.scenario): cell for cell in here.cells}
+    groups: dict[str, list[Change]] = {"broke": [], "mended": [], "differs": []}
+    same = 0
+    for key in [*after, *(key for key in before if key not in after)]:
+        kind = _kind(before.get(key), after.get(key))
+        if kind is None:
+            same += 1
+        else:
+            groups[kind].append(_change(key, before.get(key), after.get(key)))
+    there, now = {fault.id for fault in other.faults}, {fault.id for fault in here.faults}
+    return Comparison(
+        other=other.libraries,
+        same=same,
+        new_faults=sorted(now - there),
+        gone_faults=sorted(there - now),
+        same_faults=sorted(now & there),
+        **groups,
+    )
+
+
+def _kind(before: Cell | None, after: Cell | None) -> str | None:
+    if before is None or after is None:
+        return "differs"
+    if before.result == after.result:
+        return None
+    if after.wrong and before.result == "pass":
+        return "broke"
+    if before.wrong and after.result == "pass":
+        return "mended"
+    return "differs"
+
+
+def _change(key: tuple[str, str], before: Cell | None, after: Cell | None) -> Change:
+    wrong = next((cell for cell in (after, before) if cell is not None and cell.wrong), after or before)
+    return Change(
+        family=key[0],
+        scenario=key[1],
+        before=before.result if before else "",
+        after=after.result if after else "",
+        reason=wrong.reason if wrong else "",
+    )
+
+
+def site(name: str) -> Site:
+    """A version, which is installed into a folder of its own, a folder that holds the package, or a Python.
+
+    Raises:
+        UsageError: it is none of them.
+        UnjudgedError: the version cannot be installed.
+    """
+    path = Path(name).expanduser()
+    if path.exists():
+        return _at(path)
+    if version := VERSION.match(name):
+        return _installed(version[1])
+    raise UsageError(f"--against: {name!r} is neither a version nor a folder or a Python that exists")
+
+
+def _at(path: Path) -> Site:
+    if path.is_file() and os.access(path, os.X_OK):
+        return _python(path)
+    for python in (path / "bin" / "python", path / "Scripts" / "python.exe"):
+        if python.is_file():
+            return _python(python)
+    for folder in (path, path.parent):
+        if (folder / PACKAGE / "models").is_dir() and (folder == path or path.name == PACKAGE):
+            return Site(first=(str(folder.resolve()),), label=str(path))
+    raise UsageError(f"--against: {path} holds no {PACKAGE} and is no Python and no environment")
+
+
+def _python(python: Path) -> Site:
+    """Another interpreter with its own copy; what mlxdiag needs is lent to it, after its own packages."""
+    lent = tuple(dict.fromkeys(sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")))
+    return Site(python=str(python.absolute()), last=lent, label=str(python))
+
+
+def cache() -> Path:
+    """Where installed versions are kept."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "mlxdiag" / "libraries"
+    held = os.environ.get("XDG_CACHE_HOME")
+    return (Path(held) if held else Path.home() / ".cache") / "mlxdiag" / "libraries"
+
+
+def _installed(version: str) -> Site:
+    """mlx-lm alone: the same MLX computes, so that a difference is the library's."""
+    target = cache() / f"{LIBRARY}-{version}"
+    if not (target / PACKAGE).is_dir():
+        _install(version, target)
+    return Site(first=(str(target),), label=f"{LIBRARY} {version}")
+
+
+def _install(version: str, target: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        room = tempfile.mkdtemp(dir=target.parent, prefix=".new-")
+    except OSError as error:
+        raise UnjudgedError(f"cannot write {target.parent}: {error.strerror}") from None
+    try:
+        done = subprocess.run(
+            _pip("--target", room, f"{LIBRARY}=={version}"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode or not (Path(room) / PACKAGE).is_dir():
+            said = last_line(done.stdout) or "pip failed"
+            raise UnjudgedError(f"cannot install {LIBRARY} {version}: {said}")
+        if not target.exists():
+            os.rename(room, target)
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def _pip(*arguments: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        *arguments,
+    ]
+
+
+def names(comparison: Comparison) -> Iterator[str]:
+    """`mlx-lm 0.31.3`, for every library that the other copy names."""
+    for name, version in comparison.other.items():
+        yield f"{name} {version}"

@@ -1,0 +1,111 @@
+"""The smallest schedule that still shows what a cell shows: result, headline, and the words of a crash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.audit.engine.table import APART
+from mlxdiag.audit.faults import text as texts
+from mlxdiag.audit.faults.faults import headline
+from mlxdiag.audit.judge import judge, reading
+from mlxdiag.audit.judge import noise as noises
+from mlxdiag.audit.judge.passes import Passes, Reference
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.models.adapter import Instance, Skipped
+from mlxdiag.replay import plan as planning
+from mlxdiag.replay import prompts
+from mlxdiag.replay.shrink import shrink
+from mlxdiag.replay.shrink.oracles import Seen
+from mlxdiag.traces.reader import parse
+from mlxdiag.traces.types import Trace
+
+BUDGET = 40
+"""Runs that a search may take, at about 50 ms each."""
+
+
+class Judging:
+    """The audit's own judgement of any schedule of one family, as an oracle for `shrink`.
+
+    Single passes are made anew for every schedule: a model that sees the future gives the same tokens other
+    logits in a longer pass.
+    """
+
+    def __init__(self, instance: Instance, scenario: str, seed: int) -> None:
+        self.instance = instance
+        self.scenario = scenario
+        self.seed = seed
+        self.tolerance = noises.tolerance(noises.floor(instance, seed))
+
+    def __call__(self, trace: Trace) -> Seen:
+        cell = self.cell(trace)
+        return None if cell is None else frozenset({sight(cell)} if cell.wrong else ())
+
+    def cell(self, trace: Trace) -> Cell | None:
+        """The cell of a schedule; None where it cannot be run."""
+        instance = self.instance
+        cell = Cell(library=judge.LIBRARY, family=instance.name, scenario=self.scenario, result="skipped")
+        try:
+            plan = planning.lay(trace, judge.trace_families(trace, instance), source=self.scenario)
+            made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=self.seed)
+            kind = judge.kind_of(plan, self.scenario)
+            trial = kind(instance, plan, made, Reference(Passes(instance), plan, made), self.tolerance)
+            ran = trial.run()
+            reading.write(cell, trace, reading.Run(trial, ran, inspect_trace(ran)))
+        except Exception:  # noqa: BLE001  what is left of a schedule may ask for what cannot be
+            return None
+        return cell
+
+
+def sight(cell: Cell) -> str:
+    """What must stay the same. Shapes alone are not enough where what is seen or the logits were wrong."""
+    words = re.sub(r"\d+", "#", cell.reason.partition(": ")[2]) if cell.result == "crash" else ""
+    oracles = " ".join(name for name in cell.oracles if name != "geometry") if cell.result == "fail" else ""
+    return " ".join(f"{cell.result} {headline(cell.codes)} {oracles} {words}".split())
+
+
+def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:
+    """The cell of the smallest schedule of a wrong cell (as plain data); nothing where none is found."""
+    from mlxdiag.models.mlx import zoo
+
+    cell = msgspec.convert(given, Cell)
+    if cell.scenario in APART:
+        return
+    instance = zoo.tiny(cell.family, seed)
+    if isinstance(instance, Skipped):
+        return
+    if not cell.trace:
+        yield _unheard(cell, instance, seed)
+        return
+    judging = Judging(instance, cell.scenario, seed)
+    try:
+        found = shrink(parse(cell.trace), judging, BUDGET, target=frozenset({sight(cell)}), fixed=("window",))
+    except UnjudgedError:
+        return
+    made = judging.cell(found.trace)
+    if made is not None and made.wrong:
+        made.family, made.trace = cell.family, texts.of(found.trace)
+        yield made
+
+
+def _unheard(cell: Cell, instance: Instance, seed: int) -> Cell:
+    """A cell whose worker died before it could tell its schedule, with it. It is not run again."""
+    from mlxdiag.audit.schedules.scenarios import named
+
+    trace = judge.prepare(instance, named(cell.scenario), seed=seed).trace
+    return msgspec.structs.replace(cell, trace=texts.of(trace))
+
+
+def script(given: dict[str, Any], directory: str, seed: int) -> Iterator[str]:
+    """Write the standalone script of a fault (as plain data); its file name, or nothing if none is made."""
+    from mlxdiag.audit import repro
+
+    written = repro.write(msgspec.convert(given, Fault), Path(directory), seed=seed)
+    if written is not None:
+        yield written.name

@@ -1,0 +1,1 @@
+"""Faults put into the library in memory, to see whether the audit finds them."""

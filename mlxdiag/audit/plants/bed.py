@@ -1,0 +1,127 @@
+"""Where faults are planted: the installed library's classes, functions and imports by value."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import mlx.core as mx
+import mlx_lm.models.base as library_base
+import mlx_lm.models.cache as library_caches
+import numpy as np
+
+from mlxdiag.audit.plants.outputs import Effect
+from mlxdiag.models.adapter import Instance
+from mlxdiag.models.mlx.identity import visible_keys
+from mlxdiag.models.mlx.probe_patches import Patches
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+SINGLE = ("KVCache", "RotatingKVCache", "ChunkedKVCache", "QuantizedKVCache")
+BATCHES = ("BatchKVCache", "BatchRotatingKVCache")
+RINGS = ("RotatingKVCache", "BatchRotatingKVCache")
+STATES = ("ArraysCache",)
+
+
+class Bed:
+    """The patches of one plant, and the count of what they do."""
+
+    def __init__(self, instance: Instance, effect: Effect) -> None:
+        self.instance = instance
+        self.effect = effect
+        self.patches = Patches()
+
+    def note(self, changed: bool) -> None:
+        """Count an intervention, where it changed something."""
+        self.effect.note(changed)
+
+    def method(self, classes: tuple[str, ...], name: str, wrap: Wrap) -> None:
+        """Replace a method of these cache classes, where they define it themselves."""
+        for cls in (getattr(library_caches, named) for named in classes):
+            if name in vars(cls):
+                self.patches.add(cls, name, wrap)
+
+    def function(self, owner: ModuleType, name: str, wrap: Wrap) -> None:
+        """Replace a function of the library, also where its modules imported it by value."""
+        self.patches.add(owner, name, wrap)
+        loaded = [m for key, m in list(sys.modules.items()) if key.startswith("mlx_lm") and m is not owner]
+        self.patches.spread(loaded)
+
+    def masks(self, change: Callable[[Any, int, Any], Any]) -> None:
+        """Change each boolean mask [.., N, K] that a model builds for N > 1 tokens: `change(mask, N, cache)`.
+
+        "causal" is handed over as the array that it stands for.
+        """
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def create_attention_mask(
+                h: Any, cache: Any = None, window_size: int | None = None, return_array: bool = False
+            ) -> Any:
+                length = h.shape[1]
+                if length == 1:
+                    return original(h, cache, window_size=window_size, return_array=return_array)
+                right = original(h, cache, window_size=window_size, return_array=True)
+                wrong = change(right, length, cache)
+                self.note(not same(right, wrong, length))
+                return wrong
+
+            return create_attention_mask
+
+        self.function(library_base, "create_attention_mask", wrap)
+
+    def attention(self, change: Callable[..., dict[str, Any]]) -> None:
+        """Change the arguments of each fused attention call: `change(queries, cache, mask, sinks)` gives
+        those that it replaces, by name.
+        """
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def scaled_dot_product_attention(
+                queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None
+            ) -> Any:
+                given = {"mask": mask, "sinks": sinks, **change(queries, cache, mask, sinks)}
+                return original(queries, keys, values, cache=cache, scale=scale, **given)
+
+            return scaled_dot_product_attention
+
+        self.function(library_base, "scaled_dot_product_attention", wrap)
+
+    def ropes(self, change: Callable[[Any, int, Any], Any]) -> None:
+        """Change the offset that the model's RoPE modules are given: `change(module, L, offset)`."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def __call__(module: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+                if args:
+                    right, args = args[0], args[1:]
+                else:
+                    right = kwargs.pop("offset", 0)
+                wrong = change(module, x.shape[-2], right)
+                self.note(not np.array_equal(np.array(wrong), np.array(right)))
+                return original(module, x, wrong, *args, **kwargs)
+
+            return __call__
+
+        classes = dict.fromkeys(type(module) for _, module in self.instance.model.named_modules())
+        for cls in classes:
+            if "rope" in cls.__name__.lower() or "rotary" in cls.__name__.lower():
+                self.patches.add(cls, "__call__", wrap)
+
+
+def same(right: Any, wrong: Any, length: int) -> bool:
+    """Whether two masks for `length` tokens let the same keys be seen."""
+    if isinstance(right, mx.array) and isinstance(wrong, mx.array):
+        return right.shape == wrong.shape and bool(mx.all(right == wrong).item())
+    if not isinstance(right, mx.array) and not isinstance(wrong, mx.array):
+        return bool(right == wrong)
+    array, other = (right, wrong) if isinstance(right, mx.array) else (wrong, right)
+    if array.ndim < 2:
+        array = array[None]
+    seen = visible_keys(array, 1, length, array.shape[-1])
+    meant = visible_keys(other, 1, length, array.shape[-1])
+    return seen is not None and meant is not None and bool((seen == meant).all())
+
+
+def leaves(caches: Any) -> list[Any]:
+    """Every cache of a list, the members of compound ones one by one."""
+    return [leaf for cache in caches for leaf in getattr(cache, "caches", (cache,))]

@@ -1,0 +1,98 @@
+"""Faults put into the library's own code in memory, to see whether the audit finds them.
+
+An audit that would pass on a broken library is worth nothing. A *plant* breaks one thing: a mask, an offset,
+a ring's cursor, a row of a batch, a layer's state. It patches the classes and functions of the installed
+library, the way a fault would sit there, below the probe, and everything is back when its context ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from mlxdiag.audit.cell import Scenario
+from mlxdiag.audit.plants.bed import Bed
+from mlxdiag.audit.plants.outputs import Effect, recorded
+from mlxdiag.errors import UsageError
+from mlxdiag.models.adapter import Instance
+
+
+class Planted(Protocol):
+    """What `judge` is given: it runs a scenario inside `apply`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def apply(self, instance: Instance, scenario: Scenario) -> Any:
+        """A context manager. The fault is there while it is open."""
+        ...
+
+
+class Plant(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault."""
+
+    name: str
+    title: str
+    """What is broken, in one line."""
+    groups: tuple[str, ...] = ()
+    """Groups of scenarios whose path can reach the broken code; empty: any."""
+    install: Callable[[Bed], None]
+    blind: Mapping[str, str] = {}
+    """By oracle: why it cannot see this fault by its nature, where it cannot."""
+
+    def touches(self, scenario: Scenario) -> bool:
+        """Whether the scenario's path can reach the broken code."""
+        return not self.groups or scenario.group in self.groups
+
+    @contextmanager
+    def apply(self, instance: Instance, scenario: Scenario) -> Iterator[Effect]:
+        """Break the library until the context ends; yields what the fault does meanwhile."""
+        effect = Effect()
+        bed = Bed(instance, effect)
+        try:
+            with recorded(instance, effect):
+                self.install(bed)
+                yield effect
+        finally:
+            bed.patches.undo()
+
+
+class Observed:
+    """A plant that keeps what it did when it was last applied."""
+
+    def __init__(self, plant: Plant) -> None:
+        self.plant = plant
+        self.name = plant.name
+        self.effect = Effect()
+
+    @contextmanager
+    def apply(self, instance: Instance, scenario: Scenario) -> Iterator[Effect]:
+        """As `Plant.apply`."""
+        with self.plant.apply(instance, scenario) as effect:
+            self.effect = effect
+            yield effect
+
+
+def _nothing(_bed: Bed) -> None:
+    """Leaves the library as it is."""
+
+
+NOTHING = Plant(name="nothing", title="the library as it is, its outputs recorded", install=_nothing)
+"""The control: what a run puts out where nothing was planted."""
+
+
+def named(name: str) -> Plant:
+    """The plant of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from mlxdiag.audit.plants.plants import PLANTS
+
+    found = next((plant for plant in PLANTS if plant.name == name), None)
+    if found is None:
+        raise UsageError(f"no plant {name!r}; known: {', '.join(plant.name for plant in PLANTS)}")
+    return found

@@ -1,0 +1,1 @@
+"""What each path by which a scheduler reaches a model looks like, as a trace. Pure."""

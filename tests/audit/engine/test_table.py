@@ -1,0 +1,14 @@
+"""The columns that are named twice are the same."""
+
+from mlxdiag.audit.distributed import distributed
+from mlxdiag.audit.engine import table
+
+
+def test_the_columns_of_split_models_are_those_that_are_run():
+    assert table.DISTRIBUTED == distributed.SCENARIOS
+
+
+def test_no_column_is_named_twice_and_the_usual_ones_leave_the_split_models_out():
+    assert len(set(table.NAMES)) == len(table.NAMES)
+    assert set(table.USUAL).isdisjoint(table.APART)
+    assert (*table.USUAL, *table.APART) == table.NAMES
