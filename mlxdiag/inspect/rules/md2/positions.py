@@ -8,7 +8,7 @@ from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
 from mlxdiag.inspect.sequence import offset_at
-from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry
+from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
 
 
 class LayersOutOfStep(Rule):
@@ -114,6 +114,13 @@ steps:
 - {phase: decode, rows: [{seq: a, offset: 8, tokens: 1}]}
 - {phase: decode, rows: [{seq: a, offset: 10, tokens: 1}]}
 """,
+        # Padding that a log shows, left behind before the next chunk.
+        """\
+source: {importer: mlxcel}
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 505, padded: 512}]}
+- {phase: chunk, rows: [{seq: a, offset: 512, tokens: 100}]}
+""",
         # The finalize was recorded, yet the padding still counts.
         """\
 steps:
@@ -163,6 +170,13 @@ steps:
     {family: full, cache: batch, offset: [8, 8], cursor: 8, rope: [8, 7], q: 3, k: 11}]}
 - {phase: finalize, rows: [{seq: a}, {seq: b}]}
 """,
+        # A log that does not tell of every chunk.
+        """\
+source: {importer: mlxcel}
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 512}]}
+- {phase: chunk, rows: [{seq: a, offset: 1024, tokens: 512}]}
+""",
         # The engine gave up its cache and prefilled again.
         """\
 steps:
@@ -183,6 +197,8 @@ steps:
             if state.pending or state.trim is not None or state.adopted is not None:
                 continue
             if seen != state.position and seen not in (state.other or ()):
+                if _unlogged(seen - state.position, row, run):
+                    continue
                 yield self.found(
                     f"the sequence goes on at {seen}, but its next token is number {state.position}",
                     seq=row.seq,
@@ -215,6 +231,17 @@ steps:
                     layers=call.layers,
                 )
                 break
+
+
+def _unlogged(gap: int, row: Row, run: Run) -> bool:
+    """Whether whole chunks are likely missing from a log: one that is cut, or tells of a few steps only.
+
+    Padding that was left behind is shorter than a chunk.
+    """
+    if "importer" not in (run.header.source or {}) or run.sequences.kind not in ("prefill", "chunk"):
+        return False
+    chunk = (run.header.scheduler.chunk if run.header.scheduler else None) or row.tokens or 0
+    return 0 < chunk <= gap
 
 
 def attending(entry: Entry, run: Run) -> list[Attention]:
