@@ -105,11 +105,12 @@ def _list(shape: Sequence[int] | None) -> list[int] | None:
 
 
 class Aborted(Rule):
-    """The program ended inside a step: the recorder wrote no `end` line.
+    """No `end` line: the program was killed inside a step, or it is still running.
 
     A recorder writes its last line when the program exits, however it exits; without it the process was
-    killed or aborted (a C++ exception through a bridge ends this way). Each forward is written before it is
-    evaluated, so the last entry is the one it died in.
+    killed or aborted (a C++ exception through a bridge ends this way), or it goes on. Each forward is written
+    before it is evaluated, so the last entry is the one it died in. The file cannot tell the two apart: while
+    the program runs, `mlxdiag inspect --follow` waits for the end.
 
     Asked only of files that a recorder wrote itself (the header has `level`) and not of imported logs or
     hand-written traces, which have no `end` by nature. An `end` with the exit
@@ -177,10 +178,11 @@ steps:
         if not killed and (run.ended or not run.recorded):
             return
         step = last.step if last is not None else None
-        how = f"by a fatal signal (exit {self.exit})" if killed else "without an `end` line"
         died = "before its first step" if last is None else f"in or after step {step} ({last.kind})"
         yield self.found(
-            f"the program ended {how}, {died}",
+            f"the program ended by a fatal signal (exit {self.exit}), {died}"
+            if killed
+            else f"no `end` line: the program was killed {died}, or it is still running",
             step=step,
             cause=_told(last),
             exit=self.exit,
