@@ -157,7 +157,7 @@ def test_a_rerun_skips_finished_cells_and_a_stale_file_is_unreadable(library, ca
     assert not (library / "log").exists()
     ran = audit(capsys, "good", "--resume", "cells", "--seed", "1")
     assert ran.code == 3
-    assert "is stale: it was written with other seed (0, now 1)" in ran.err
+    assert "is stale: it was written with another seed (0, now 1)" in ran.err
 
 
 def test_shards_merge_into_the_whole(library, capsys):

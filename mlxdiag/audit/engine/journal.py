@@ -17,6 +17,9 @@ from mlxdiag.audit.cell import Cell
 from mlxdiag.errors import UnreadableError, UsageError
 
 SCHEMA = "mlxdiag.audit-journal/1"
+PLURAL = ("libraries", "scenarios")
+MOST_NAMES = 4
+"""Scenarios named on each side of a difference before the rest is counted."""
 
 
 class Terms(msgspec.Struct, kw_only=True):
@@ -91,15 +94,30 @@ class Journal:
         for name in Terms.__struct_fields__:
             mine, theirs = getattr(self.terms, name), getattr(held, name)
             if mine != theirs:
+                other = "other" if name in PLURAL else "another"
                 raise UnreadableError(
-                    f"{self.path}: is stale: it was written with other {name} ({_tell(theirs)}, now "
-                    f"{_tell(mine)}); delete it or give a new file"
+                    f"{self.path}: is stale: it was written with {other} {name} ({_told(theirs, mine)}); "
+                    "delete it or give a new file"
                 )
+
+
+def _told(theirs: object, mine: object) -> str:
+    """What was, and what is now; of two lists of names, how many and a few that only one of them has."""
+    if isinstance(theirs, list) and isinstance(mine, list):
+        return (
+            f"{len(theirs)}, now {len(mine)}"
+            f"{_only('only there', theirs, mine)}{_only('only now', mine, theirs)}"
+        )
+    return f"{_tell(theirs)}, now {_tell(mine)}"
+
+
+def _only(label: str, some: list[str], others: list[str]) -> str:
+    names = [name for name in some if name not in others]
+    rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"; {label}: {', '.join(names[:MOST_NAMES])}{rest}" if names else ""
 
 
 def _tell(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {version}" for name, version in value.items())
-    if isinstance(value, list):
-        return f"{len(value)} scenarios"
     return str(value)

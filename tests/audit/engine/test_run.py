@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from mlxdiag.audit.engine.death import UNFINISHED
+from mlxdiag.audit.engine.journal import Journal, Terms
 from mlxdiag.audit.engine.run import choose, look, run
 from mlxdiag.audit.faults.causes import Causes
 from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
@@ -164,10 +165,11 @@ def test_what_an_interrupt_leaves_is_gone_on_from(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "version", "says"),
     [
-        ({"seed": 1}, "1.0", "seed"),
-        ({"scenarios": ("one",)}, "1.0", "scenarios"),
-        ({"device": "cuda"}, "1.0", "device"),
-        ({}, "1.1", "libraries"),
+        ({"seed": 1}, "1.0", r"another seed \(0, now 1\);"),
+        ({"scenarios": ("one",)}, "1.0", r"other scenarios \(4, now 1; only there: two, three, four\);"),
+        ({"scenarios": ("one", "five")}, "1.0", r"other scenarios \(4, now 2; .*; only now: five\);"),
+        ({"device": "cuda"}, "1.0", r"another device \(cpu, now cuda\);"),
+        ({}, "1.1", "other libraries"),
     ],
 )
 def test_a_stale_file_is_refused(tmp_path, monkeypatch, changes, version, says):
@@ -175,9 +177,20 @@ def test_a_stale_file_is_refused(tmp_path, monkeypatch, changes, version, says):
     audited("good", resume=kept)
     held = kept.read_bytes()
     monkeypatch.setenv("STANDIN_VERSION", version)
-    with pytest.raises(UnreadableError, match=f"is stale: it was written with other {says}"):
+    with pytest.raises(UnreadableError, match=f"is stale: it was written with {says}"):
         audited("good", resume=kept, **changes)
     assert kept.read_bytes() == held
+
+
+def test_of_many_scenarios_that_differ_a_few_are_named_and_the_rest_counted(tmp_path):
+    def log(*names):
+        return Journal(kept, Terms(libraries={}, device="cpu", seed=0, scenarios=list(names)))
+
+    kept = tmp_path / "cells"
+    with log("a", "b", "c", "d", "e", "f", "g"):
+        pass
+    with pytest.raises(UnreadableError, match=r"\(7, now 1; only there: b, c, d, e and 2 more\);"), log("a"):
+        pass
 
 
 @pytest.mark.parametrize("text", ["a letter to my aunt", "a letter\n", '{"schema": 1}\n', "\xff\xfe\n"])
