@@ -16,7 +16,7 @@ import msgspec
 from mlxdiag.audit.cell import Cell, Scenario
 from mlxdiag.audit.distributed.launch import RANKS, Launch
 from mlxdiag.audit.distributed.rank import PIPELINE, SCHEDULES, TENSOR, Difference, Told
-from mlxdiag.audit.judge.reading import LISTED, REFUSALS
+from mlxdiag.audit.judge.reading import LISTED, REFUSALS, crash_code
 
 LIBRARY = "mlx-lm"
 QUIET = 30.0
@@ -159,7 +159,7 @@ def _refused_or_crashed(item: str, rank: int, word: Told) -> Cell:
     if clean and (REFUSALS.search(word.reason) or "divi" in word.reason):
         made.result = "unsupported"
     else:
-        made.result, made.codes = "crash", ["MD901"]
+        made.result, made.codes = "crash", [crash_code(word.reason)]
     return made
 
 

@@ -17,7 +17,7 @@ from mlxdiag.audit.cell import ORACLES, Cell, Fault
 from mlxdiag.audit.faults.causes import Cause, Causes, Excuse, Locator
 
 MOST_POSITIONS = 16
-TELLING = ("MD901", "MD902", "MD1", "MD2", "MD3", "MD5", "MD9", "MD4")
+TELLING = ("MD901", "MD906", "MD902", "MD1", "MD2", "MD3", "MD5", "MD9", "MD4")
 """Beginnings of codes, those first that say most about what is broken; parity alone says least."""
 
 

@@ -15,12 +15,14 @@ from mlxdiag.audit.faults import text
 from mlxdiag.audit.judge.sites import place
 from mlxdiag.audit.judge.trial import RefusedError, Trial
 from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect import crash
 from mlxdiag.inspect.findings import Finding, Report, codes
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.traces.types import Attention, Entry, Row, Trace
 
 ORACLE_OF = {"MD1": "geometry", "MD2": "geometry", "MD3": "visibility", "MD4": "parity", "MD5": "geometry"}
-CRASH = "MD901"
+CRASHES = ("MD901", "MD906")
+"""A shape error, and any other."""
 LISTED = 32
 """Wrong positions kept in a cell."""
 
@@ -59,7 +61,7 @@ def write(cell: Cell, schedule: Trace, run: Run) -> None:
     cell.judged = judged(run)
     error = run.trial.raised
     faults = [finding for finding in run.report.findings if damning(finding, run.trial.instance.geometry)]
-    cell.codes = sorted(code for code in codes(faults) if code[:3] in ORACLE_OF or code == CRASH)
+    cell.codes = sorted(code for code in codes(faults) if code[:3] in ORACLE_OF or code in CRASHES)
     spoke = {ORACLE_OF[code[:3]] for code in cell.codes if code[:3] in ORACLE_OF}
     cell.oracles = [oracle for oracle in ("geometry", "visibility", "parity") if oracle in spoke]
     if error is not None:
@@ -129,8 +131,13 @@ def crashed(cell: Cell, error: Exception, when: str) -> None:
         raise error
     said = " ".join(str(error).split())
     cell.result, cell.where = "crash", crash_site(error)
-    cell.codes = sorted({*cell.codes, CRASH})
+    cell.codes = sorted({*cell.codes, crash_code(said)})
     cell.reason = f"{when}: {type(error).__name__}: {said[:300]}"
+
+
+def crash_code(said: str) -> str:
+    """The rule that speaks of an exception with this text."""
+    return CRASHES[crash.read(said) is None]
 
 
 def _ours(error: Exception) -> bool:

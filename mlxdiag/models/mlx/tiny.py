@@ -9,7 +9,7 @@ from mlxdiag.errors import MlxdiagError
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.cut import cut, kept_layers
-from mlxdiag.models.mlx.families import DRAWS, Draw
+from mlxdiag.models.mlx.families import DRAWS, EMPTIED, Draw
 from mlxdiag.models.mlx.geometry import from_config, text_of
 from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 from mlxdiag.models.mlx.sizes import MIN_VOCAB
@@ -90,6 +90,8 @@ def instance(
         mx.random.seed(seed)
         model = module.Model(module.ModelArgs.from_dict(_private(small)))
         randomise(model, DRAWS.get(geometry.architecture, Draw()), seed, getattr(mx, dtype))
+        if (emptied := EMPTIED.get(geometry.architecture)) is not None:
+            setattr(model, emptied, mx.array([], dtype=mx.int32))
         mx.eval(model.parameters())
     except MlxdiagError:
         raise

@@ -22,17 +22,7 @@ def tiny(family: str, seed: int = 0) -> MlxInstance | Skipped:
     config = tiny_config(family)
     if isinstance(config, Skipped):
         return config
-    built = tiny_models.instance(config, seed=seed, name=family)
-    if isinstance(built, MlxInstance):
-        _shrink_ids(built.model, row(family).attributes)
-    return built
-
-
-def _shrink_ids(model: Any, attributes: dict[str, list[int]]) -> None:
-    import mlx.core as mx
-
-    for name, ids in attributes.items():
-        setattr(model, name, mx.array(ids, dtype=mx.int32))
+    return tiny_models.instance(config, seed=seed, name=family)
 
 
 def tiny_config(family: str) -> dict[str, Any] | Skipped:

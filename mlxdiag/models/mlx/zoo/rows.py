@@ -28,8 +28,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     module: str | None = None
     """The module that runs this model type, where it bears another name."""
     model_type: str = ""
-    attributes: dict[str, list[int]] = {}
-    """Attributes of the built model that hold ids of the full vocabulary, with ids that a tiny one has."""
     metal: str = ""
     """Why this family runs on Metal only."""
 
