@@ -62,6 +62,17 @@ def test_the_workflow_runs_every_shard_and_merges_what_they_wrote():
     assert True in workflow or "on" in workflow  # YAML 1.1 reads the key `on` as true
 
 
+def test_nothing_is_installed_by_the_name_that_the_index_does_not_know():
+    workflow = block("workflow")
+    assert "MLXDIAG" in workflow["env"]
+    installs = [step["run"] for step in steps(workflow) if "pip install" in step.get("run", "")]
+    assert len(installs) == len(workflow["jobs"])
+    assert all('"$MLXDIAG"' in shlex.split(run, posix=False) for run in installs)
+    shell = "".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
+    targets = [shlex.split(line, comments=True)[2] for line in shell.splitlines() if "pip install" in line]
+    assert targets == ["path/to/mlxdiag", "mlxdiag @ git+$REPOSITORY"]
+
+
 def test_the_hook_names_families_and_scenarios_that_exist():
     from mlxdiag.models.mlx import zoo
 
