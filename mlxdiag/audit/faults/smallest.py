@@ -85,7 +85,9 @@ def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:
         return
     judging = Judging(instance, cell.scenario, seed)
     try:
-        found = shrink(parse(cell.trace), judging, BUDGET, target=frozenset({sight(cell)}), fixed=("window",))
+        found = shrink(
+            parse(cell.trace), judging, BUDGET, target=frozenset({sight(cell)}), fixed=("window", "max_kv")
+        )
     except UnjudgedError:
         return
     made = judging.cell(found.trace)

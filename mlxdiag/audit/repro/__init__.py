@@ -69,6 +69,7 @@ def of_trace(
             title=f"{plan.architecture}: {forwards(plan)}",
             cause=cause,
             codes=codes,
+            raises="ValueError" if "MD901" in codes else "",  # of attention, whoever threw it as recorded
             policy=policy or plan.misfit,
             seed=seed,
             passes=passes,
@@ -121,7 +122,7 @@ def _of(
     plan = planning.lay(trace, judge.trace_families(trace, instance), source=family)
     made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
     tolerance = noises.tolerance(noises.floor(instance, seed))
-    seen = codes
+    seen, raises = codes, ""
     if not passes:
         reference = Reference(Passes(instance), plan, made)
         trial = judge.kind_of(plan, "")(instance, plan, made, reference, tolerance)
@@ -129,20 +130,28 @@ def _of(
         cell = Cell(library="mlx-lm", family=family, scenario="", result="skipped")
         reading.write(cell, trace, reading.Run(trial, replayed, inspect_trace(replayed)))
         seen = cell.codes or codes
+        raises = type(trial.raised).__name__ if trial.raised is not None else ""
     return compose(
         Subject(
             plan=plan,
             prompts=made,
             instance=instance,
-            title=f"mlx_lm.models.{family}: {forwards(plan)}",
+            title=f"{_called(instance)}: {forwards(plan)}",
             cause=cause,
             where=where,
             codes=tuple(seen),
+            raises=raises,
             seed=seed,
             tolerance=tolerance,
             passes=passes,
         )
     )
+
+
+def _called(instance: Instance) -> str:
+    """The module that the script builds, which a fault of several families need not name first."""
+    module = type(instance.model).__module__
+    return module if module.endswith(f".{instance.name}") else f"{module} ({instance.name})"
 
 
 def _instance(trace: Trace, family: str, seed: int) -> Instance:

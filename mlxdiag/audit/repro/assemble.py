@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import textwrap
 from collections.abc import Iterator
 from pprint import pformat
@@ -12,7 +13,6 @@ from mlxdiag.audit.repro import caller, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import helpers
 from mlxdiag.audit.schedules.schedules import KEEP
-from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
 from mlxdiag.replay.prompts import Prompt
@@ -34,6 +34,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     where: str = ""
     codes: tuple[str, ...] = ()
     """What was found under this very schedule; decides what the script looks at."""
+    raises: str = ""
+    """The class of the exception that this schedule ends in, where it does."""
     policy: str = "strict"
     seed: int = 0
     tolerance: float = 1e-3
@@ -63,13 +65,12 @@ def _parts(subject: Subject) -> Iterator[str]:
     sight = "by_sight" in looks
     yield "#!/usr/bin/env python3\n" + _docstring(subject, looks)
     future = "from __future__ import annotations\n\n" if source else ""
-    opening = parts.OPENING.format(module=_module(instance))
+    imports = [_imported(type(instance.model).__module__, "family")]
     if masks:
-        opening = opening.replace(
-            "    from mlx_lm.models import cache as caches\n",
-            f"    from mlx_lm.models import {instance.module.__name__.rpartition('.')[2]} as text_family\n"
-            "    from mlx_lm.models import cache as caches\n",
-        )
+        imports.append(_imported(instance.module.__name__, "text_family"))
+    opening = parts.OPENING.format(family="\n    ".join(imports))
+    if any("importlib" in line for line in imports):
+        opening = opening.replace("import hashlib\n", "import hashlib\nimport importlib\n")
     yield future + opening
     yield from _settings(subject, sight)
     yield parts.BUILD
@@ -86,6 +87,8 @@ def _parts(subject: Subject) -> Iterator[str]:
         yield parts.GENERATE
     if "against_the_single_pass" in looks:
         yield parts.SINGLE_PASS.format(single="make_prompt_cache(model)")
+    if "by_storing" in looks:
+        yield parts.STORING
     if sight or consumer:
         yield parts.ATTENTION_OF
     if sight:
@@ -96,21 +99,22 @@ def _parts(subject: Subject) -> Iterator[str]:
 def checks(subject: Subject, *, samples: bool = False) -> list[str]:
     """What a script looks at: logits where the single pass is right and comparable, else sight.
 
-    Raises:
-        UnjudgedError: neither can show it.
+    Where the cap leaves nothing but a token itself to see, what changes with its input tells nothing: then at
+    what the caches are given and give back.
     """
     plan, codes = subject.plan, subject.codes
     quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
     fewer = any(isinstance(op, Evict) for op in plan.ops) or any(c.cap for c in plan.caches.values())
     comparable = not quantised and not fewer
-    parity = comparable and (any(code.startswith("MD4") for code in codes) or "MD901" in codes)
+    crashed = not {"MD901", "MD906"}.isdisjoint(codes)
+    parity = comparable and (any(code.startswith("MD4") for code in codes) or crashed)
     if parity:
         looks = [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
         return [*looks, "by_generating"] if drafts(plan) else looks
-    if "MD901" in codes:
+    if crashed:
         return []
     if any(0 < choice.cap <= KEEP for choice in plan.caches.values()):
-        raise UnjudgedError("no script can tell whether a token sees its own key: that is all this is about")
+        return ["by_storing"]
     return ["by_sight"]
 
 
@@ -143,6 +147,7 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
         "against_the_single_pass": "logits against one forward of the same tokens",
         "by_generating": "what speculative decoding answers",
         "the_sampled_row": "the row that was sampled from",
+        "by_storing": "whether a token's own key and value are among those that attention gets",
         "by_sight": "which positions each query of a layer really sees",
     }
     looked = "; ".join(["no exception", *(shown[look] for look in looks)])
@@ -155,21 +160,27 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
     return f'"""{body}\n"""'
 
 
-def _module(instance: Instance) -> str:
-    return type(instance.model).__module__.rpartition(".")[2]
+def _imported(module: str, name: str) -> str:
+    """The line that imports a module of the library; some bear names that no import statement takes."""
+    last = module.rpartition(".")[2]
+    if last.isidentifier() and not keyword.iskeyword(last):
+        return f"from mlx_lm.models import {last} as {name}"
+    return f"{name} = importlib.import_module({module!r})"
 
 
 def _settings(subject: Subject, sight: bool) -> Iterator[str]:
-    from mlxdiag.models.mlx.families import DRAWS, Draw
+    from mlxdiag.models.mlx.families import DRAWS, EMPTIED, Draw
 
     instance = subject.instance
     draw = DRAWS.get(instance.geometry.architecture, Draw())
     lines = [
         f"TITLE = {subject.title!r}",
+        f"RAISES = {subject.raises!r}  # the exception that is the fault, where it is one",
         f"SEED = {subject.seed}",
         f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
         f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
         f"MEANS = {dict(draw.vectors)!r}",
+        f"EMPTIED = {EMPTIED.get(instance.geometry.architecture)!r}  # ids beyond a tiny vocabulary",
     ]
     if "against_the_single_pass" in checks(subject):
         lines.append(
@@ -244,11 +255,15 @@ def _main(looks: list[str], consumer: bool, subject: Subject) -> str:
     lines = [parts.MAIN_OPENING]
     if "by_generating" in looks:
         # A library may mend its caches, or keep speculative decoding away from them: either is right.
-        lines.append("    wrong = against_the_single_pass(run)\n    try:\n")
-        lines.append("        wrong = wrong and by_generating()\n    except Refused as refusal:\n")
-        lines.append('        print(f"OK: it is refused: {refusal}")\n        return 0\n')
-    elif looks:
-        lines.append(f"    wrong = {' or '.join(f'{look}(run)' for look in looks)}\n")
+        looked = "against_the_single_pass(run) and by_generating()"
+    else:
+        looked = " or ".join(f"{look}(run)" for look in looks)
+    if looks:
+        lines.append(f"    try:\n        wrong = {looked}\n")
+        lines.append("    except Refused as refusal:\n        return refused(refusal)\n")
+        lines.append("    except Exception as error:\n")
+        watched = ", watched=True" if {"by_sight", "by_storing"} & set(looks) else ""
+        lines.append(f'        return broken(error, "while it is looked at"{watched})\n')
     if looks:
         right = "the schedule is right" if subject.passes else "the fault is not there"
         lines.append(f'    print("FAULT" if wrong else "OK: {right}")\n')

@@ -19,7 +19,7 @@ try:
     import mlx.nn as nn
     import mlx_lm
     from mlx.utils import tree_flatten, tree_unflatten
-    from mlx_lm.models import {module} as family
+    {family}
     from mlx_lm.models import cache as caches
     from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 except ImportError as error:
@@ -38,6 +38,8 @@ def build():
     for name, start in tree_flatten(model.parameters()):
         weights.append((name, draw(name, start, name in embeddings)))
     model.update(tree_unflatten(weights))
+    if EMPTIED:
+        setattr(model, EMPTIED, mx.array([], dtype=mx.int32))
     mx.eval(model.parameters())
     model.eval()
     return model
@@ -110,12 +112,21 @@ class Spy:
     def __init__(self, attention):
         self.attention, self.place, self.outputs = attention, None, {}
 
-    def __call__(self, x, *args, **kwargs):
+    def __call__(self, *args, **kwargs):
         if self.place is not None and self.place[0] == Spy.forward:
-            x = x.at[self.place[1], self.place[2]].multiply(-2.0)
-        out = self.attention(x, *args, **kwargs)
+            args, kwargs = self.changed(list(args), kwargs)
+        out = self.attention(*args, **kwargs)
         self.outputs[Spy.forward] = out[0] if isinstance(out, tuple) else out
         return out
+
+    def changed(self, args, kwargs):
+        """The input is the first array of rows, columns and features, whatever the family calls it."""
+        for given, names in ((args, range(len(args))), (kwargs, list(kwargs))):
+            for name in names:
+                if isinstance(given[name], mx.array) and given[name].ndim == 3:
+                    given[name] = given[name].at[self.place[1], self.place[2]].multiply(-2.0)
+                    return args, kwargs
+        raise TypeError("the attention is given no array of rows, columns and features")
 
     def __getattr__(self, name):
         return getattr(self.attention, name)
@@ -290,7 +301,71 @@ def told(run, seq, held, places):
     return ", ".join(said + ([f"{rest} that are padding or were taken back"] if rest else [])) or "nothing"
 '''
 
-MAIN_OPENING = """\
+STORING = '''\
+def by_storing(run):
+    """Whether each token's own key and value are among those that a cache gives back to attention. Exact:
+    they are looked for bit for bit."""
+    calls, kept = [], {}
+    kinds = [kind for kind in vars(caches).values() if "update_and_fetch" in getattr(kind, "__dict__", ())]
+    for kind in kinds:
+        kept[kind] = kind.update_and_fetch
+        kind.update_and_fetch = watching(kept[kind], calls)
+    again = Run()
+    try:
+        schedule(again)
+    finally:
+        for kind, method in kept.items():
+            kind.update_and_fetch = method
+    wrong = []
+    for seq, held, logits in again.fed:
+        for position in range(len(held) - logits.shape[0], len(held)):
+            forward, row, column = held[position][1]
+            stored = [there[row][column] for at, there in calls if at == forward]
+            if not stored:
+                raise LookupError(f"no cache was given position {position}")
+            if not all(stored):
+                wrong.append((seq, position, stored.count(False), len(stored)))
+    for seq, position, missing, count in wrong[:4]:
+        print(f"expected: each layer's cache gives back the key and value of position {position} of {seq}")
+        print(f"seen:     {missing} of {count} caches do not: the token does not see itself")
+    return bool(wrong)
+
+
+def watching(method, calls):
+    def update_and_fetch(cache, keys, values):
+        own = mx.concatenate([keys, values], axis=-1)
+        given = method(cache, keys, values)
+        held = mx.concatenate(given, axis=-1)
+        same = mx.all(own[:, :, :, None] == held[:, :, None], axis=-1)  # row, head, new token, held
+        calls.append((Spy.forward, mx.any(mx.all(same, axis=1), axis=-1).tolist()))
+        return given
+
+    return update_and_fetch
+'''
+
+MAIN_OPENING = '''\
+def refused(refusal):
+    print("OK: it is refused:", " ".join(str(refusal).split()))
+    return 0
+
+
+def broken(error, when, watched=False):
+    """An exception of the library's is the fault; one that this script makes itself says nothing of it.
+    `watched`: parts of this script stand in the library's way, and without them the schedule ran."""
+    place = error.__traceback__
+    while place.tb_next is not None:
+        place = place.tb_next
+    own = place.tb_frame.f_globals is globals()
+    said = f"{when}: {type(error).__name__}: {error}"
+    if watched or (own and type(error).__name__ != RAISES):
+        print(f"could not run: line {place.tb_lineno} of this script: {said}")
+        return 2
+    print("expected: no exception")
+    print(f"seen:     {said}")
+    print("FAULT")
+    return 1
+
+
 def main():
     print(f"mlx {mx.__version__}, mlx-lm {mlx_lm.__version__}, {mx.default_device()}")
     print(TITLE)
@@ -298,10 +373,7 @@ def main():
     try:
         schedule(run)
     except (Refused, NotImplementedError) as refusal:
-        print(f"OK: it is refused: {refusal}")
-        return 0
+        return refused(refusal)
     except Exception as error:
-        print("expected: no exception")
-        print(f"seen:     forward {run.forwards + 1}: {type(error).__name__}: {error}")
-        return 1
-"""
+        return broken(error, f"forward {run.forwards + 1}")
+'''
