@@ -75,7 +75,10 @@ def main(
         float, typer.Option("--time-limit", metavar="SECONDS", min=0.1, help="That one cell may take.")
     ] = 60.0,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Show the rows of families without a wrong cell, too.")
+        bool,
+        typer.Option(
+            "--all", help="Show the rows of families without a wrong cell, and accepted faults in full, too."
+        ),
     ] = False,
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the scenarios and families, and run nothing.")

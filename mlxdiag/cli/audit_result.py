@@ -104,8 +104,11 @@ def failures(shown: Shown) -> bool:
 
 
 def failing_faults(shown: Shown) -> list[Fault]:
-    """Those that no baseline accepts."""
-    return [fault for fault in shown.audit.faults if words.state(fault, shown) != "accepted"]
+    """Those that no baseline accepts, or not in all of their cells."""
+    found = shown.difference
+    if found is None:
+        return list(shown.audit.faults)
+    return [f for f in shown.audit.faults if f.id not in found.accepted or f.id in found.new_cells]
 
 
 def stale(shown: Shown) -> list[str]:

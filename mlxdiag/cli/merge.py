@@ -22,7 +22,10 @@ def main(
     baseline: options.Baseline = None,
     write_baseline: options.WriteBaseline = None,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Show the rows of families without a wrong cell, too.")
+        bool,
+        typer.Option(
+            "--all", help="Show the rows of families without a wrong cell, and accepted faults in full, too."
+        ),
     ] = False,
     format: options.Format = None,
     output: options.Output = None,

@@ -32,7 +32,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Result in the other copy; empty where it has no such cell."""
     after: str
     reason: str = ""
-    """What is said of it where it is wrong."""
+    """What is said of it where it is wrong, else where it was judged."""
+    skip: str = ""
+    """Why it was skipped, where it was on one side."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +46,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Right there, wrong here."""
     mended: list[Change] = []
     """Wrong there, right here."""
+    skipped: list[Change] = []
+    """Skipped on one side only: nothing is proved about it."""
     differs: list[Change] = []
-    """Any other change: refused, skipped, crashed instead of failed, or not there at all."""
+    """Any other change: refused, crashed instead of failed, or not there at all."""
     same: int = 0
     new_faults: list[str] = []
     gone_faults: list[str] = []
@@ -56,7 +60,7 @@ def compare(other: Audit, here: Audit) -> Comparison:
     """Cell by cell and fault by fault."""
     before = {(cell.family, cell.scenario): cell for cell in other.cells}
     after = {(cell.family, cell.scenario): cell for cell in here.cells}
-    groups: dict[str, list[Change]] = {"broke": [], "mended": [], "differs": []}
+    groups: dict[str, list[Change]] = {"broke": [], "mended": [], "skipped": [], "differs": []}
     same = 0
     for key in [*after, *(key for key in before if key not in after)]:
         kind = _kind(before.get(key), after.get(key))
@@ -80,6 +84,8 @@ def _kind(before: Cell | None, after: Cell | None) -> str | None:
         return "differs"
     if before.result == after.result:
         return None
+    if "skipped" in (before.result, after.result):
+        return "skipped"
     if after.wrong and before.result == "pass":
         return "broke"
     if before.wrong and after.result == "pass":
@@ -88,13 +94,17 @@ def _kind(before: Cell | None, after: Cell | None) -> str | None:
 
 
 def _change(key: tuple[str, str], before: Cell | None, after: Cell | None) -> Change:
-    wrong = next((cell for cell in (after, before) if cell is not None and cell.wrong), after or before)
+    there = [cell for cell in (after, before) if cell is not None]
+    skip = next((cell.reason for cell in there if cell.result == "skipped"), "")
+    judged = [cell for cell in there if cell.result != "skipped"]
+    told = next((cell for cell in judged if cell.wrong), judged[0] if judged else None)
     return Change(
         family=key[0],
         scenario=key[1],
         before=before.result if before else "",
         after=after.result if after else "",
-        reason=wrong.reason if wrong else "",
+        reason=told.reason if told else "",
+        skip=skip,
     )
 
 

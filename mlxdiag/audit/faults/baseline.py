@@ -11,7 +11,7 @@ YAML or JSON:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -47,16 +47,33 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def clean(self) -> bool:
         return not (self.new_faults or self.new_cells or self.fixed_faults or self.fixed_cells)
 
-    def lines(self) -> Iterator[str]:
-        """A sentence for every difference."""
-        for name in self.new_faults:
-            yield f"new: {name} is not in the baseline"
-        for name, cells in self.new_cells.items():
-            yield f"new: {name} now also breaks {', '.join(cells)}"
-        for name in self.fixed_faults:
-            yield f"fixed: {name} no longer fails: remove it from the baseline"
-        for name, cells in self.fixed_cells.items():
-            yield f"fixed: {name} no longer breaks {', '.join(cells)}: remove them from the baseline"
+    def lines(self, without: Container[str] = ()) -> Iterator[str]:
+        """A sentence for every difference, but for the faults that are told elsewhere."""
+        told = (
+            *((name, f"new: {name} is not in the baseline") for name in self.new_faults),
+            *((name, f"new: {name} {broken(cells)}") for name, cells in self.new_cells.items()),
+            *(
+                (name, f"fixed: {name} no longer fails: remove it from the baseline")
+                for name in self.fixed_faults
+            ),
+            *((name, f"fixed: {name} {mended(cells)}") for name, cells in self.fixed_cells.items()),
+        )
+        yield from (line for name, line in told if name not in without)
+
+    def changes(self, name: str) -> Iterator[str]:
+        """What is different about one accepted fault."""
+        if cells := self.new_cells.get(name):
+            yield broken(cells)
+        if cells := self.fixed_cells.get(name):
+            yield mended(cells)
+
+
+def broken(cells: Sequence[str]) -> str:
+    return f"now also breaks {', '.join(cells)}"
+
+
+def mended(cells: Sequence[str]) -> str:
+    return f"no longer breaks {', '.join(cells)}: remove them from the baseline"
 
 
 def load(path: Path) -> Baseline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlxdiag.audit.cell import Audit, Fault
-from mlxdiag.reports.audit import grid
+from mlxdiag.reports.audit import compared, grid
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import markdown as safe
@@ -22,19 +22,20 @@ def _lines(shown: Shown) -> Iterator[str]:
     audit = shown.audit
     yield f"# Audit of {safe(words.subject(audit))}\n"
     yield f"{safe(words.verdict(shown))}. {safe(words.coverage(audit))}. {safe(words.tally(audit))}.\n"
+    told, accepted = words.parted(shown)
     if shown.difference is not None:
-        yield from (f"- baseline: {safe(line)}" for line in shown.difference.lines())
+        # What fails the run is not looked for behind what is known.
+        yield from (f"- baseline: {safe(line)}" for line in words.baseline_lines(shown))
+        yield from _faults(told, shown)
         yield ""
     yield "## Families and scenarios\n"
     yield from _table(audit)
-    if audit.faults:
-        yield "\n## Faults\n"
-        yield from _overview(audit.faults, shown)
-    for fault in audit.faults:
-        yield from _fault(fault, shown)
+    if shown.difference is None:
+        yield from _faults(told, shown)
+    yield from _accepted(accepted, shown)
     if shown.comparison is not None:
         yield "\n## Compared\n"
-        yield from (f"- {safe(line)}" for line in words.comparison_lines(shown.comparison))
+        yield from (f"- {safe(line)}" for line in compared.lines(shown.comparison))
     yield from _excused(audit)
     yield from _skipped(audit)
     for note in audit.notes:
@@ -56,12 +57,31 @@ def _table(audit: Audit) -> Iterator[str]:
         yield f"| {safe(family)} | {' | '.join(signs)} |"
 
 
-def _overview(faults: Sequence[Fault], shown: Shown) -> Iterator[str]:
+def _overview(faults: Sequence[Fault]) -> Iterator[str]:
     rows = [
         [fault.id, words.rule(fault.code), words.few(fault.families), str(len(fault.cells)), fault.where]
         for fault in faults
     ]
     yield from table(["fault", "rule", "families", "cells", "where"], rows)
+
+
+def _faults(faults: Sequence[Fault], shown: Shown) -> Iterator[str]:
+    if faults:
+        yield "\n## Faults\n"
+        yield from _overview(faults)
+    for fault in faults:
+        yield from _fault(fault, shown)
+
+
+def _accepted(faults: Sequence[Fault], shown: Shown) -> Iterator[str]:
+    """A line each, or in full where all is asked for."""
+    if faults:
+        yield "\n## Accepted by the baseline\n"
+    for fault in faults:
+        if shown.unfold:
+            yield from _fault(fault, shown)
+        else:
+            yield f"- {safe(words.accepted_line(fault))}"
 
 
 def _fault(fault: Fault, shown: Shown) -> Iterator[str]:

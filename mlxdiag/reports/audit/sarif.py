@@ -14,6 +14,8 @@ from mlxdiag.reports.escape import printable
 from mlxdiag.reports.sarif import SCHEMA
 
 MODELS = "mlx_lm/models"
+STATES = {"accepted": "unchanged", "changed": "updated", "new": "new"}
+"""Words of SARIF for where a result stands beside a baseline."""
 
 
 def render(shown: Shown) -> str:
@@ -54,7 +56,7 @@ def _result(fault: Fault, index: int, shown: Shown) -> dict[str, Any]:
         "ruleId": fault.code,
         "ruleIndex": index,
         "level": "note" if state == "accepted" else "error",
-        **({"baselineState": "unchanged" if state == "accepted" else "new"} if state else {}),
+        **({"baselineState": STATES[state]} if state else {}),
         "message": {"text": printable(text).replace("](", "]\\(")},
         "locations": [_location(fault)],
         "occurrenceCount": max(1, len(fault.cells)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -26,6 +26,8 @@ LEGEND = (
 )
 MOST_NAMES = 12
 """Families named in a sentence before the rest is counted."""
+MOST_SEEN = 160
+"""Characters of an exception; where the library explains at length, the beginning says what it is."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
     """With another copy of the library, where one was given."""
     unfold: bool = False
-    """Show the rows of families without a wrong cell, too."""
+    """Show the rows of families without a wrong cell, and accepted faults in full, too."""
     repros: str = ""
     """The folder that the standalone scripts were written to."""
     colour: bool = False
@@ -137,13 +139,38 @@ def rule(code: str) -> str:
 
 
 def state(fault: Fault, shown: Shown) -> str:
-    """`new` or `accepted` where a baseline was given."""
-    if shown.difference is None:
+    """Where a baseline was given: `new`, `accepted`, or `changed` for one that it accepts on other cells."""
+    found = shown.difference
+    if found is None:
         return ""
-    return "accepted" if fault.id in shown.difference.accepted else "new"
+    if fault.id in found.new_cells or fault.id in found.fixed_cells:
+        return "changed"
+    return "accepted" if fault.id in found.accepted else "new"
 
 
-def few(names: list[str]) -> str:
+def parted(shown: Shown) -> tuple[list[Fault], list[Fault]]:
+    """Faults to tell in full, new ones first, and those that the baseline accepts as they are."""
+    told = [fault for fault in shown.audit.faults if state(fault, shown) != "accepted"]
+    told.sort(key=lambda fault: state(fault, shown) == "changed")
+    return told, [fault for fault in shown.audit.faults if state(fault, shown) == "accepted"]
+
+
+def baseline_lines(shown: Shown) -> list[str]:
+    """What differs from the baseline, and how much it accepts; empty where none was given."""
+    found = shown.difference
+    if found is None:
+        return []
+    clean = [f"as accepted ({count(len(found.accepted), 'fault')})"] if found.clean else []
+    return [*clean, *found.lines()]
+
+
+def accepted_line(fault: Fault) -> str:
+    """One line for a fault that the baseline accepts."""
+    where = f"  {fault.where}" if fault.where else ""
+    return f"{fault.id}  {rule(fault.code)}  {count(len(fault.cells), 'cell')}{where}"
+
+
+def few(names: Sequence[str]) -> str:
     """Names in a sentence, the rest counted."""
     if len(names) <= MOST_NAMES + 1:
         return ", ".join(names)
@@ -152,9 +179,14 @@ def few(names: list[str]) -> str:
 
 def details(fault: Fault, shown: Shown) -> Iterator[tuple[str, str]]:
     """What is known of a fault, as labels and values, the next command last."""
-    yield ("cause" if fault.known else "seen"), fault.cause
+    if fault.known:
+        yield "cause", fault.cause
+    if seen := _seen(fault, shown.audit):
+        yield "seen", seen
     if not fault.known:
         yield "note", "the cause is not read up yet: cells with the same rule at the same line stand together"
+    if changes := "; ".join(shown.difference.changes(fault.id) if shown.difference is not None else ()):
+        yield "baseline", changes
     if fault.where:
         yield "where", fault.where
     yield "families", few(fault.families)
@@ -168,6 +200,37 @@ def details(fault: Fault, shown: Shown) -> Iterator[tuple[str, str]]:
     if fault.repro:
         yield "repro", _repro(fault, shown)
     yield "next", following(fault, shown)
+
+
+def _seen(fault: Fault, audit: Audit) -> str:
+    """What the library said where it crashed, or what was seen of a fault whose cause nobody has read up."""
+    thrown = exception(fault, audit)
+    if fault.known or not thrown:
+        return thrown or ("" if fault.known else fault.cause)
+    # The headline of a fault that crashes in some cells and is wrong in others may be either.
+    crashed = any(cell.reason == fault.cause for cell in crashes(fault, audit))
+    return thrown if crashed else f"{fault.cause}; elsewhere {thrown}"
+
+
+def crashes(fault: Fault, audit: Audit) -> list[Cell]:
+    """The cells in which a fault crashes, the shortest schedule first."""
+    own = set(fault.cells)
+    held = [cell for cell in audit.cells if cell.result == "crash" and (cell.family, cell.scenario) in own]
+    return sorted(held, key=lambda cell: (len(cell.trace), cell.family, cell.scenario))
+
+
+def exception(fault: Fault, audit: Audit) -> str:
+    """`step 3: IndexError: list index out of range`, cut where it goes on; empty for a fault without a crash.
+
+    Of several, that of the shortest schedule.
+    """
+    held = crashes(fault, audit)
+    if not held:
+        return ""
+    said = held[0].reason.partition("\n")[0]
+    said = said if len(said) <= MOST_SEEN else said[: MOST_SEEN - 3].rstrip() + "..."
+    others = len(fault.cells) - len(held)
+    return f"{said} (in {len(held)} of {len(fault.cells)} cells)" if others else said
 
 
 def following(fault: Fault, shown: Shown) -> str:
@@ -203,28 +266,3 @@ def excused(audit: Audit) -> dict[str, list[Cell]]:
         if cell.excuse:
             held.setdefault(cell.excuse, []).append(cell)
     return dict(sorted(held.items()))
-
-
-def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """A line for every difference between two copies, and what is the same."""
-    other = ", ".join(f"{name} {version}" for name, version in comparison.other.items() if name != "mlxdiag")
-    yield (
-        f"against {other}: {len(comparison.broke)} broke, {len(comparison.mended)} mended, "
-        f"{len(comparison.differs)} otherwise different, {comparison.same} the same"
-    )
-    for word, changes in (
-        ("broke", comparison.broke),
-        ("mended", comparison.mended),
-        ("differs", comparison.differs),
-    ):
-        for change in changes:
-            move = f"{change.before or 'not there'} -> {change.after or 'not there'}"
-            reason = f": {change.reason}" if change.reason else ""
-            yield f"{word:8} {change.family}/{change.scenario}  {move}{reason}"
-    for word, faults in (
-        ("only here", comparison.new_faults),
-        ("only there", comparison.gone_faults),
-        ("in both", comparison.same_faults),
-    ):
-        if faults:
-            yield f"faults {word}: {', '.join(faults)}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mlxdiag.audit.cell import Fault
-from mlxdiag.reports.audit import grid
+from mlxdiag.reports.audit import compared, grid
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import log_line, printable
@@ -26,14 +26,21 @@ def _lines(shown: Shown) -> Iterator[str]:
     audit = shown.audit
     yield _title(f"{words.subject(audit)}: {words.verdict(shown)}", shown)
     yield ""
-    yield from grid.lines(audit, shown.width or WIDTH, unfold=shown.unfold)
-    for fault in audit.faults:
+    told, accepted = words.parted(shown)
+    table = grid.lines(audit, shown.width or WIDTH, unfold=shown.unfold)
+    if shown.difference is None:
+        yield from table
+        yield from _faults(told, shown)
+    else:
+        # What fails the run is not looked for behind what is known.
+        yield from _difference(shown)
+        yield from _faults(told, shown)
         yield ""
-        yield from fault_lines(fault, shown)
-    yield from _difference(shown)
+        yield from table
+        yield from _accepted(accepted, shown)
     if shown.comparison is not None:
         yield ""
-        for line in words.comparison_lines(shown.comparison):
+        for line in compared.lines(shown.comparison):
             yield from _wrapped("", line, shown, "")
     yield from _excused(shown)
     yield from _skipped(shown)
@@ -42,6 +49,12 @@ def _lines(shown: Shown) -> Iterator[str]:
     yield words.tally(audit) + "."
     for note in audit.notes:
         yield from _wrapped("note: ", note, shown, "")
+
+
+def _faults(faults: Iterable[Fault], shown: Shown) -> Iterator[str]:
+    for fault in faults:
+        yield ""
+        yield from fault_lines(fault, shown)
 
 
 def fault_lines(fault: Fault, shown: Shown) -> Iterator[str]:
@@ -56,13 +69,19 @@ def fault_lines(fault: Fault, shown: Shown) -> Iterator[str]:
 
 
 def _difference(shown: Shown) -> Iterator[str]:
-    if shown.difference is None:
-        return
-    yield ""
-    if shown.difference.clean:
-        yield f"baseline: as accepted ({count(len(shown.difference.accepted), 'fault')})"
-    for line in shown.difference.lines():
+    for line in words.baseline_lines(shown):
         yield from _wrapped("baseline: ", line, shown, "")
+
+
+def _accepted(faults: list[Fault], shown: Shown) -> Iterator[str]:
+    """A line each, or in full where all is asked for."""
+    if shown.unfold:
+        yield from _faults(faults, shown)
+    elif faults:
+        yield ""
+        yield f"{count(len(faults), 'fault')} accepted by the baseline (--all tells them in full)"
+        for fault in faults:
+            yield from _wrapped("", words.accepted_line(fault), shown, "  ")
 
 
 def _excused(shown: Shown) -> Iterator[str]:

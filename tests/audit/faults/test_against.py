@@ -32,7 +32,9 @@ def audit(results, faults=(), version="1.0"):
         ("crash", "pass", "mended"),
         ("crash", "fail", "differs"),
         ("pass", "unsupported", "differs"),
-        ("skipped", "fail", "differs"),
+        ("skipped", "fail", "skipped"),
+        ("pass", "skipped", "skipped"),
+        ("skipped", "skipped", "same"),
         (None, "pass", "differs"),
         ("pass", None, "differs"),
     ],
@@ -41,7 +43,7 @@ def test_every_cell_is_told_once(before, after, kind):
     found = compare(
         audit({"a/one": before} if before else {}, version="0.9"), audit({"a/one": after} if after else {})
     )
-    counts = {"broke": len(found.broke), "mended": len(found.mended), "differs": len(found.differs)}
+    counts = {kind: len(getattr(found, kind)) for kind in ("broke", "mended", "skipped", "differs")}
     assert {**counts, "same": found.same} == {**dict.fromkeys((*counts, "same"), 0), kind: 1}
     assert found.other == {"mlx-lm": "0.9"}
 
@@ -50,6 +52,14 @@ def test_a_change_says_what_it_was_and_why():
     (change,) = compare(audit({"a/one": "pass"}), audit({"a/one": "fail"})).broke
     assert (change.family, change.scenario, change.before, change.after) == ("a", "one", "pass", "fail")
     assert change.reason == "fail"
+
+
+@pytest.mark.parametrize(("before", "after"), [("skipped", "fail"), ("fail", "skipped"), ("skipped", "pass")])
+def test_what_is_skipped_on_one_side_says_why_beside_what_the_other_side_says(before, after):
+    (change,) = compare(audit({"a/one": before}), audit({"a/one": after})).skipped
+    assert (change.before, change.after) == (before, after)
+    assert change.skip == "skipped"
+    assert change.reason == ({before, after} - {"skipped"}).pop()
 
 
 def test_faults_are_compared_by_name():

@@ -54,6 +54,18 @@ def test_a_new_cell_of_an_accepted_fault_fails_and_is_named():
     assert list(found.lines()) == ["new: x now also breaks b/two"]
 
 
+def test_what_is_told_of_one_fault_is_left_out_of_the_rest():
+    found = compare(
+        held(x=["a/one", "a/two"], y=["c/one"]), audit({"x": ["a/one", "b/two"]}, passed=["a/two", "c/one"])
+    )
+    assert list(found.changes("x")) == [
+        "now also breaks b/two",
+        "no longer breaks a/two: remove them from the baseline",
+    ]
+    assert list(found.changes("y")) == []
+    assert list(found.lines(without={"x"})) == ["fixed: y no longer fails: remove it from the baseline"]
+
+
 def test_a_mended_fault_fails_until_it_is_taken_off():
     found = compare(held(x=["a/one"]), audit({}, passed=["a/one"]))
     assert list(found.lines()) == ["fixed: x no longer fails: remove it from the baseline"]

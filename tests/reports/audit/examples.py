@@ -76,6 +76,25 @@ def faulty() -> Audit:
     )
 
 
+def crashing(reason, *others, known=True, cause="The layer asks a list for its shape."):
+    """A fault over cells with these reasons, the first of which crashes, and what is shown of it alone."""
+    cells = [cell("old", SCENARIOS[0], "crash", reason=reason)]
+    cells += [
+        cell("old", name, "fail", reason=text) for name, text in zip(SCENARIOS[1:], others, strict=False)
+    ]
+    fault = Fault(
+        id="old-list",
+        code="MD402",
+        library="mlx-lm",
+        families=["old"],
+        cells=[(one.family, one.scenario) for one in cells],
+        cause=cause,
+        known=known,
+    )
+    audit = Audit(libraries={"mlx-lm": "0.32.2"}, device="cpu", families=1, cells=cells, faults=[fault])
+    return fault, Shown(audit=audit)
+
+
 def clean() -> Audit:
     return Audit(
         libraries={"mlx-lm": "0.32.2"},
@@ -111,9 +130,20 @@ DIFFERENCE = Difference(
     new_cells={WINDOW.id: ["gemma2/key-cap"]},
     fixed_faults=["long-gone"],
 )
+ACCEPTED = Difference(accepted=[WINDOW.id], new_faults=[ABORT.id], fixed_faults=["long-gone"])
 COMPARISON = Comparison(
     other={"mlx-lm": "0.31.3", "mlxdiag": "1"},
     broke=[Change(family="old", scenario="no-cache", before="pass", after="crash", reason="it died")],
+    skipped=[
+        Change(
+            family="old",
+            scenario="key-cap",
+            before="skipped",
+            after="fail",
+            reason="a key is lost",
+            skip="it has no cap",
+        )
+    ],
     differs=[Change(family="new", scenario="no-cache", before="", after="pass")],
     same=7,
     new_faults=[ABORT.id],

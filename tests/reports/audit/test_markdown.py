@@ -1,5 +1,5 @@
 from mlxdiag.reports.audit import markdown
-from tests.reports.audit.examples import COMPARISON, DIFFERENCE, blind, hostile, shown
+from tests.reports.audit.examples import ACCEPTED, COMPARISON, DIFFERENCE, blind, hostile, shown
 
 
 def rows(out, begin):
@@ -33,8 +33,24 @@ def test_faults_excuses_refusals_and_skips_have_their_own_parts():
 
 def test_baseline_and_other_copy_are_told():
     out = markdown.render(shown(difference=DIFFERENCE, comparison=COMPARISON))
-    assert "### gemma2-window (accepted)" in out
+    assert "### gemma2-window (changed)" in out
     assert "- against mlx-lm 0.31.3: 1 broke" in out
+
+
+def test_what_is_new_comes_before_the_table_and_what_is_accepted_is_one_line():
+    out = markdown.render(shown(difference=ACCEPTED))
+    order = [
+        "- baseline: new: md902",
+        "### md902",
+        "## Families and scenarios",
+        "## Accepted by the baseline",
+    ]
+    places = [out.index(part) for part in order]
+    assert places == sorted(places)
+    line = "- gemma2-window  MD108 window-not-enforced  2 cells  mlx\\_lm/models/gemma2.py:176"
+    assert out.split("## Accepted by the baseline\n\n")[1].splitlines()[0] == line
+    assert "### gemma2-window" not in out
+    assert "### gemma2-window (accepted)" in markdown.render(shown(difference=ACCEPTED, unfold=True))
 
 
 def test_nothing_judged_is_said_in_the_first_lines():

@@ -3,7 +3,7 @@ import json
 import jsonschema
 
 from mlxdiag.reports.audit import sarif
-from tests.reports.audit.examples import DIFFERENCE, clean, hostile, shown
+from tests.reports.audit.examples import ACCEPTED, DIFFERENCE, clean, hostile, shown
 from tests.reports.test_sarif import LOG
 
 
@@ -30,11 +30,9 @@ def test_results_name_their_rule():
 
 
 def test_a_baseline_gives_every_result_its_state():
-    results = log(difference=DIFFERENCE)["results"]
-    assert [(result["baselineState"], result["level"]) for result in results] == [
-        ("unchanged", "note"),
-        ("new", "error"),
-    ]
+    for difference, state in ((ACCEPTED, ("unchanged", "note")), (DIFFERENCE, ("updated", "error"))):
+        results = log(difference=difference)["results"]
+        assert [(result["baselineState"], result["level"]) for result in results] == [state, ("new", "error")]
     assert "baselineState" not in log()["results"][0]
 
 

@@ -4,7 +4,18 @@ import msgspec
 import pytest
 
 from mlxdiag.reports.audit import shown as words
-from tests.reports.audit.examples import ABORT, DIFFERENCE, WINDOW, blind, cell, clean, faulty, shown
+from tests.reports.audit.examples import (
+    ABORT,
+    ACCEPTED,
+    DIFFERENCE,
+    WINDOW,
+    blind,
+    cell,
+    clean,
+    crashing,
+    faulty,
+    shown,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +68,8 @@ def test_a_family_left_without_a_verdict_by_our_own_fault_is_not_called_skipped(
 
 def test_a_fault_is_new_or_accepted_only_beside_a_baseline():
     assert words.state(WINDOW, shown()) == ""
-    assert words.state(WINDOW, shown(difference=DIFFERENCE)) == "accepted"
+    assert words.state(WINDOW, shown(difference=ACCEPTED)) == "accepted"
+    assert words.state(WINDOW, shown(difference=DIFFERENCE)) == "changed"
     assert words.state(ABORT, shown(difference=DIFFERENCE)) == "new"
 
 
@@ -77,3 +89,36 @@ def test_many_names_are_counted_and_none_is_lost():
 def test_logits_that_agree_are_not_called_a_difference():
     told = dict(words.details(msgspec.structs.replace(WINDOW, max_abs=0.0), shown()))
     assert told["numbers"].endswith("logits agree with the library's own single pass (tolerance 0.001)")
+
+
+THROWN = "step 3: AttributeError: 'list' object has no attribute 'shape'"
+
+
+def test_a_crash_whose_cause_is_known_shows_its_exception_too():
+    told = dict(words.details(*crashing(THROWN)))
+    assert told["cause"] == "The layer asks a list for its shape."
+    assert told["seen"] == THROWN
+
+
+def test_a_crash_whose_cause_is_not_known_shows_its_exception_once():
+    told = list(words.details(*crashing(THROWN, known=False, cause=THROWN)))
+    assert [value for _, value in told].count(THROWN) == 1
+    assert told[0] == ("seen", THROWN)
+
+
+def test_a_fault_that_crashes_in_some_cells_only_says_in_how_many():
+    assert dict(words.details(*crashing(THROWN, "a key is lost")))["seen"] == f"{THROWN} (in 1 of 2 cells)"
+    mixed = crashing(THROWN, "a key is lost", known=False, cause="a key is lost")
+    assert dict(words.details(*mixed))["seen"] == f"a key is lost; elsewhere {THROWN} (in 1 of 2 cells)"
+
+
+def test_an_exception_is_one_bounded_line():
+    said = dict(words.details(*crashing(f"step 1: ValueError: {'x' * 400}\nsecond line")))["seen"]
+    assert said.startswith("step 1: ValueError: xxx")
+    assert said.endswith("...")
+    assert len(said) == words.MOST_SEEN
+    assert dict(words.details(*crashing("step 1: E: a\nsecond")))["seen"] == "step 1: E: a"
+
+
+def test_a_fault_without_a_crash_shows_no_exception():
+    assert "seen" not in dict(words.details(WINDOW, shown()))

@@ -1,10 +1,14 @@
 import pytest
 
+from mlxdiag.audit.faults.baseline import Difference
 from mlxdiag.reports.audit import text
 from tests.reports.audit.examples import (
+    ABORT,
+    ACCEPTED,
     COMPARISON,
     DIFFERENCE,
     SCENARIOS,
+    WINDOW,
     blind,
     clean,
     faulty,
@@ -78,15 +82,42 @@ def test_what_was_excused_skipped_and_noted_is_told_with_its_reason():
 
 def test_a_baseline_is_told_as_what_differs_from_it():
     out = text.render(shown(difference=DIFFERENCE))
-    assert "2 cells (accepted)" in out
+    assert "2 cells (changed)" in out
+    assert "  baseline: now also breaks gemma2/key-cap" in out
     assert "1 cell (new)" in out
     assert "baseline: fixed: long-gone no longer fails: remove it from the baseline" in out
 
 
+def test_what_is_new_or_fixed_comes_first_and_what_is_accepted_is_a_line_at_the_end():
+    out = text.render(shown(difference=ACCEPTED))
+    parts = out.split("\n\n")
+    assert parts[1].splitlines() == [
+        "baseline: new: md902-old-1a2b3c is not in the baseline",
+        "baseline: fixed: long-gone no longer fails: remove it from the baseline",
+    ]
+    assert parts[2].startswith("fault md902-old-1a2b3c")
+    assert parts[3].split()[:4] == ["1", "2", "3", "4"]
+    assert (
+        "\n1 fault accepted by the baseline (--all tells them in full)\n"
+        "  gemma2-window  MD108 window-not-enforced  2 cells  mlx_lm/models/gemma2.py:176\n"
+    ) in out
+    assert "One causal mask" not in out
+    assert "One causal mask" in text.render(shown(difference=ACCEPTED, unfold=True))
+
+
+def test_an_audit_that_is_as_accepted_says_so_first():
+    same = Difference(accepted=[WINDOW.id, ABORT.id])
+    assert text.render(shown(difference=same)).split("\n\n")[1] == "baseline: as accepted (2 faults)"
+
+
 def test_another_copy_is_told_cell_by_cell():
     out = text.render(shown(comparison=COMPARISON))
-    assert "against mlx-lm 0.31.3: 1 broke, 0 mended, 1 otherwise different, 7 the same" in out
+    assert (
+        "against mlx-lm 0.31.3: 1 broke, 0 mended, 1 skipped on one side, 1 otherwise different, 7 the same"
+        in out
+    )
     assert "broke    old/no-cache  pass -> crash: it died" in out
+    assert "skipped  old/key-cap  skipped -> fail: a key is lost; skipped there: it has no cap" in out
     assert "differs  new/no-cache  not there -> pass" in out
 
 
