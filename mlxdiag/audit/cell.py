@@ -84,6 +84,8 @@ class Fault(msgspec.Struct, kw_only=True, omit_defaults=True):
     tolerance: float | None = None
     repro: str = ""
     """File name of the standalone script, when scripts were written."""
+    confirmed: bool = False
+    """The script was run here, and it showed the fault."""
     known: bool = False
     """The cause is written in `causes.yaml`, so somebody has read the source."""
 

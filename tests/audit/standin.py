@@ -16,6 +16,7 @@ from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.engine.pool import Site
 from mlxdiag.audit.engine.run import Parts, Wanted
 from mlxdiag.audit.engine.tasks import Described
+from mlxdiag.audit.faults.script import Script
 
 SITE = Site(first=(str(Path(tests.__file__).parents[1]),))
 PARTS = Parts(
@@ -115,7 +116,7 @@ def script(fault, directory, seed):
     if fault["code"] == "MD902":
         raise RuntimeError("no script of a dead worker")
     path.write_text(fault["smallest"])
-    yield path.name
+    yield Script(name=path.name, code=1 if seed == 0 else 0, said=f"seed {seed}")
 
 
 def end(family: str) -> None:

@@ -167,9 +167,57 @@ def test_the_pinned_keys_of_a_batch_are_expected_as_documented():
     assert "position 9 of sequence a sees 0..3, 6..9" in said
 
 
-def test_of_a_cap_that_leaves_a_token_itself_no_script_is_written():
-    with pytest.raises(UnjudgedError, match="its own key"):
-        repro.script(cell("mixtral", "key-cap-below-pins", "MD305"))
+def test_where_a_cap_leaves_a_token_itself_its_own_key_is_looked_for(tmp_path):
+    path = tmp_path / "repro.py"
+    path.write_text(repro.script(cell("mixtral", "key-cap-below-pins", "MD305")))
+    there = repro.confirm(path)
+    assert there.code == 1, there.output
+    assert "gives back the key and value of position 4" in there.output
+    pinned = (
+        "            self._idx = self.keep\n",
+        "            self._idx = min(self.keep, self.max_size - 1)\n",
+    )
+    gone = repro.confirm(path, library=mended(tmp_path / "fixed", pinned, file="models/cache.py"))
+    assert gone.code == 0, gone.output
+
+
+def test_what_a_trim_answers_is_looked_at_where_that_is_the_fault():
+    """In `nemotron-nas` too, which no import statement can name."""
+    code, said = performed(repro.script(cell("nemotron-nas-linear", "trim-then-chunk", "MD204")))
+    assert code == 1, said
+    assert "seen:     it says 0" in said
+
+
+@pytest.mark.parametrize(("family", "scenario"), [("plamo2", "fresh-over-window"), ("gptj", "key-cap")])
+def test_attention_may_be_given_its_input_by_any_name(family, scenario):
+    said = performed(repro.script(cell(family, scenario, "MD302")))
+    assert said[0] == (1 if family == "plamo2" else 0), said[1]
+    assert said[1].splitlines()[-1].startswith(("FAULT", "OK"))
+
+
+def test_a_fault_of_several_families_is_shown_with_the_one_of_its_smallest_schedule():
+    wrong = cell("phi3", "decode-across-window", "MD302")
+    fault = Fault(
+        id="x",
+        code="MD302",
+        codes=wrong.codes,
+        library="mlx-lm",
+        families=["Klear", "phi3"],
+        cause="",
+        smallest=wrong.trace,
+    )
+    source = repro.script(fault)
+    assert "Klear" not in source
+    assert source.splitlines()[1].startswith('"""mlx_lm.models.phi3: ')
+
+
+def test_an_exception_of_the_script_itself_is_no_fault():
+    source = repro.script(cell("gemma2", "left-padding", "MD901"))
+    code, said = performed(source.replace("def schedule(run):\n", "def schedule(run):\n    run.nothing()\n"))
+    assert code == 2, said
+    assert said.splitlines()[-1].startswith("could not run: line ")
+    code, said = performed(source)
+    assert (code, said.splitlines()[-1]) == (1, "FAULT")
 
 
 def test_speculative_decoding_may_be_mended_by_keeping_away_from_rings(tmp_path):

@@ -11,13 +11,14 @@ from mlxdiag.audit.cell import Cell, Fault
 from mlxdiag.audit.engine.pool import Pool
 from mlxdiag.audit.engine.worker import Item
 from mlxdiag.audit.faults.faults import MOST_POSITIONS, representative
+from mlxdiag.audit.faults.script import Script
 from mlxdiag.traces.reader import parse
 from mlxdiag.traces.types import FORWARD_PHASES, Entry
 
 LIMIT = 180.0
 """Seconds that one search, or the writing of one script, may take."""
 SMALLEST = "mlxdiag.audit.faults.smallest:smallest"
-SCRIPT = "mlxdiag.audit.faults.smallest:script"
+SCRIPT = "mlxdiag.audit.faults.script:script"
 
 
 def shrunk(
@@ -35,17 +36,30 @@ def shrunk(
 def scripts(
     pool: Pool, faults: Sequence[Fault], directory: Path, seed: int, call: str = SCRIPT
 ) -> tuple[list[Fault], list[str]]:
-    """The faults with the file names of their scripts, and a note for each that could not be written."""
+    """The faults with their scripts, each run once; a note for each missing or not showing its fault."""
     whole = str(directory.absolute())
     asked = {
         pool.submit(call, msgspec.to_builtins(fault), whole, seed, limit=LIMIT): fault.id for fault in faults
     }
-    written: dict[str, str] = {}
+    made = {fault.id: Script(said="its worker ended before it was done") for fault in faults}
     for event in pool.events():
         if isinstance(event, Item):
-            written[asked[event.id]] = event.value
-    notes = [f"no script was written for {fault.id}" for fault in faults if fault.id not in written]
-    return [msgspec.structs.replace(fault, repro=written.get(fault.id, "")) for fault in faults], notes
+            made[asked[event.id]] = msgspec.convert(event.value, Script)
+    notes = [note for fault in faults if (note := _missing(fault, made[fault.id]))]
+    return [_with_script(fault, made[fault.id]) for fault in faults], notes
+
+
+def _missing(fault: Fault, script: Script) -> str:
+    """What a reader must know of a script that does not show its fault; empty for one that does."""
+    if not script.name:
+        return f"no script was written for {fault.id}: {script.said}"
+    if script.shown:
+        return ""
+    return f"{script.name} does not show its fault here (exit code {script.code}): {script.said}"
+
+
+def _with_script(fault: Fault, script: Script) -> Fault:
+    return msgspec.structs.replace(fault, repro=script.name, confirmed=script.shown)
 
 
 def _with_schedule(fault: Fault, cell: Cell) -> Fault:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.engine.table import APART
 from mlxdiag.audit.faults import text as texts
 from mlxdiag.audit.faults.faults import headline
@@ -102,12 +101,3 @@ def _unheard(cell: Cell, instance: Instance, seed: int) -> Cell:
 
     trace = judge.prepare(instance, named(cell.scenario), seed=seed).trace
     return msgspec.structs.replace(cell, trace=texts.of(trace))
-
-
-def script(given: dict[str, Any], directory: str, seed: int) -> Iterator[str]:
-    """Write the standalone script of a fault (as plain data); its file name, or nothing if none is made."""
-    from mlxdiag.audit import repro
-
-    written = repro.write(msgspec.convert(given, Fault), Path(directory), seed=seed)
-    if written is not None:
-        yield written.name

@@ -87,6 +87,8 @@ def _parts(subject: Subject) -> Iterator[str]:
         yield parts.GENERATE
     if "against_the_single_pass" in looks:
         yield parts.SINGLE_PASS.format(single="make_prompt_cache(model)")
+    if "by_trimming" in looks:
+        yield parts.TRIMMING
     if "by_storing" in looks:
         yield parts.STORING
     if sight or consumer:
@@ -115,7 +117,8 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
         return []
     if any(0 < choice.cap <= KEEP for choice in plan.caches.values()):
         return ["by_storing"]
-    return ["by_sight"]
+    trims = any(isinstance(op, Cut) and not op.kept for op in plan.ops)
+    return ["by_trimming", "by_sight"] if trims and "MD204" in codes else ["by_sight"]
 
 
 def drafts(plan: Plan) -> tuple[list[str], int] | None:
@@ -147,6 +150,7 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
         "against_the_single_pass": "logits against one forward of the same tokens",
         "by_generating": "what speculative decoding answers",
         "the_sampled_row": "the row that was sampled from",
+        "by_trimming": "what trims answer",
         "by_storing": "whether a token's own key and value are among those that attention gets",
         "by_sight": "which positions each query of a layer really sees",
     }

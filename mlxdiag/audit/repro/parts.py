@@ -301,6 +301,28 @@ def told(run, seq, held, places):
     return ", ".join(said + ([f"{rest} that are padding or were taken back"] if rest else [])) or "nothing"
 '''
 
+TRIMMING = '''\
+def by_trimming(run):
+    """Whether each trim takes back as many tokens as it is asked to: callers go by its answer."""
+    global trim_prompt_cache
+    own, answers = trim_prompt_cache, []
+
+    def noted(cache, tokens):
+        answers.append((tokens, own(cache, tokens)))
+        return answers[-1][1]
+
+    trim_prompt_cache = noted
+    try:
+        schedule(Run())
+    finally:
+        trim_prompt_cache = own
+    for asked, done in answers:
+        if asked != done:
+            print(f"expected: trim_prompt_cache takes {asked} tokens back, and says so")
+            print(f"seen:     it says {done}")
+    return any(asked != done for asked, done in answers)
+'''
+
 STORING = '''\
 def by_storing(run):
     """Whether each token's own key and value are among those that a cache gives back to attention. Exact:

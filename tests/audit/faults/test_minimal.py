@@ -37,7 +37,18 @@ def test_scripts_are_named_in_the_faults_and_missing_ones_noted(tmp_path):
     found, audit = faults("aborting", "faulty", repros=tmp_path)
     assert (tmp_path / found["faulty"].repro).read_text() == SCHEDULE
     assert found["aborting"].repro == ""
-    assert audit.notes == [f"no script was written for {found['aborting'].id}"]
+    assert audit.notes == [
+        f"no script was written for {found['aborting'].id}: its worker ended before it was done"
+    ]
+    assert found["faulty"].confirmed
+
+
+def test_a_script_that_does_not_show_its_fault_is_named(tmp_path):
+    found, audit = faults("faulty", repros=tmp_path, seed=3)
+    script = found["faulty"].repro
+    assert script
+    assert not found["faulty"].confirmed
+    assert audit.notes == [f"{script} does not show its fault here (exit code 0): seed 3"]
 
 
 HEAD = 'schema: mlxdiag.trace/1\nmodel: {"layers": {"s": {"attention": "sliding", "window": 8}}}\nsteps:\n'
