@@ -15,6 +15,7 @@ from mlxdiag.reports.view import count
 
 RULE_NAMES = {rule.code: rule.name for rule in RULES}
 RESULTS = ("pass", "fail", "crash", "unsupported", "skipped")
+STATES = ("new", "changed", "accepted")
 LEGEND = (
     (".", "right"),
     ("g v p", "wrong by geometry, visibility, parity"),
@@ -117,7 +118,10 @@ def verdict(shown: Shown) -> str:
     """One sentence, never "clean" for what was not judged."""
     audit = shown.audit
     if audit.faults:
-        return count(len(audit.faults), "fault") + (f" ({shown.hidden} hidden)" if shown.hidden else "")
+        states = [state(fault, shown) for fault in audit.faults]
+        counts = {name: states.count(name) for name in STATES} | {"hidden": shown.hidden}
+        more = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        return count(len(audit.faults), "fault") + (f" ({more})" if more else "")
     if nothing_judged(audit):
         return "nothing could be judged, which is not the same as clean"
     if shown.hidden:

@@ -60,6 +60,12 @@ def test_nothing_judged_is_not_clean():
     )
 
 
+def test_beside_a_baseline_the_verdict_counts_what_is_new():
+    assert words.verdict(shown()) == "2 faults"
+    assert words.verdict(shown(difference=ACCEPTED)) == "2 faults (1 new, 1 accepted)"
+    assert words.verdict(shown(difference=DIFFERENCE, hidden=3)) == "2 faults (1 new, 1 changed, 3 hidden)"
+
+
 def test_a_family_left_without_a_verdict_by_our_own_fault_is_not_called_skipped():
     lost = cell("a", "b", "skipped", reason=f"{words.UNFINISHED}: x")
     audit = msgspec.structs.replace(blind(), cells=[*blind().cells, lost])
