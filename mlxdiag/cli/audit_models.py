@@ -19,7 +19,9 @@ from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
     from mlxdiag.audit.cell import Audit
+    from mlxdiag.audit.engine.pool import Site
     from mlxdiag.audit.engine.run import Wanted
+    from mlxdiag.audit.faults.causes import Causes
 
 
 def main(
@@ -126,20 +128,34 @@ def audit(wanted: Wanted, given: Given, against: str | None) -> int:
     comparison = None
     if site is not None:
         complain(f"{site.label}: the same cells")
-        resume = wanted.resume.with_name(wanted.resume.name + ".against") if wanted.resume else None
-        there = msgspec.structs.replace(wanted, site=site, resume=resume, shrink=False, repros=None)
-        other = watched(there, known)
-        comparison = copies.compare(other, found)
+        comparison = copies.compare(elsewhere(wanted, found, site, known), found)
     return finish(found, given, comparison)
 
 
-def watched(wanted: Wanted, known: object) -> Audit:
+def elsewhere(wanted: Wanted, found: Audit, site: Site, known: Causes) -> Audit:
+    """The same cells on another copy, as far as it has the families that were asked for here."""
+    from mlxdiag.audit.cell import Audit
+    from mlxdiag.audit.engine import run as engine
+    from mlxdiag.audit.engine.names import fitting
+
+    resume = wanted.resume.with_name(wanted.resume.name + ".against") if wanted.resume else None
+    there = msgspec.structs.replace(wanted, site=site, resume=resume, shrink=False, repros=None, shard=None)
+    # A shard there would hold other families wherever one of the copies has more.
+    asked = tuple(dict.fromkeys(cell.family for cell in found.cells)) if wanted.shard else wanted.families
+    if not asked:
+        return watched(there, known)
+    held = engine.look(there)
+    families = fitting(held.families, asked)
+    if not families:
+        return Audit(libraries=held.libraries, device=held.device, cells=[])
+    return watched(msgspec.structs.replace(there, families=families), known)
+
+
+def watched(wanted: Wanted, known: Causes) -> Audit:
     """One audit, with its progress on standard error. An interrupt says how to go on."""
     from mlxdiag.audit.engine.run import run
-    from mlxdiag.audit.faults.causes import Causes
     from mlxdiag.cli.audit_progress import shown_progress
 
-    assert isinstance(known, Causes)
     try:
         with shown_progress() as watch:
             return run(wanted, causes=known, watch=watch)

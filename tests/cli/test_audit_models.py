@@ -6,12 +6,15 @@ import signal
 import subprocess
 import time
 
+import msgspec
 import pytest
 import yaml
 
 from mlxdiag.audit.cell import Scenario
 from mlxdiag.audit.engine import run as engine
 from mlxdiag.audit.engine import table
+from mlxdiag.audit.engine.tasks import Described
+from mlxdiag.audit.faults import against
 from tests.audit import standin
 from tests.audit.engine.test_worker import gone
 from tests.cli.program import SCRIPT, call, start
@@ -158,6 +161,25 @@ def test_a_rerun_skips_finished_cells_and_a_stale_file_is_unreadable(library, ca
     ran = audit(capsys, "good", "--resume", "cells", "--seed", "1")
     assert ran.code == 3
     assert "is stale: it was written with another seed (0, now 1)" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("there", "same", "missing"),
+    [(("good",), 4, "faulty/one"), (("faulty", "aborting"), 4, "good/one"), ((), 0, "good/one")],
+)
+def test_a_family_that_another_copy_lacks_is_not_there_and_loses_nothing(
+    library, capsys, monkeypatch, there, same, missing
+):
+    monkeypatch.setattr(against, "site", lambda name: msgspec.structs.replace(standin.SITE, label="other"))
+    held = Described(families=there, libraries={"mlx-lm": "0.9"}, device="cpu", root="")
+    monkeypatch.setattr(engine, "look", lambda wanted: held)
+    ran = audit(capsys, "good", "faulty", "--against", "0.9")
+    assert ran.code == 1
+    assert (
+        f"0 broke, 0 mended, 0 skipped on one side, {8 - same} otherwise different, {same} the same"
+        in ran.out
+    )
+    assert f"differs  {missing}  not there -> pass" in ran.out
 
 
 def test_shards_merge_into_the_whole(library, capsys):

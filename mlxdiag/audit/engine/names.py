@@ -17,13 +17,22 @@ def pick(kind: str, known: Sequence[str], asked: Sequence[str]) -> tuple[str, ..
     Raises:
         UsageError: a name that is not known, with what was perhaps meant, or a pattern that fits nothing.
     """
-    patterns = [part.strip() for value in asked for part in value.split(",") if part.strip()]
+    patterns = _patterns(asked)
     if asked and not patterns:
         raise UsageError(f"no {kind} is named")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UsageError(f"no {kind} {_meant(pattern, known)}; --list shows them all")
     return tuple(name for name in known if not patterns or any(fnmatchcase(name, p) for p in patterns))
+
+
+def fitting(known: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+    """Those names and patterns of `asked` that fit any of `known`."""
+    return tuple(one for one in _patterns(asked) if any(fnmatchcase(name, one) for name in known))
+
+
+def _patterns(asked: Sequence[str]) -> list[str]:
+    return [part.strip() for value in asked for part in value.split(",") if part.strip()]
 
 
 def _meant(name: str, known: Sequence[str]) -> str:

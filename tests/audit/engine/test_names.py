@@ -1,6 +1,6 @@
 import pytest
 
-from mlxdiag.audit.engine.names import pick
+from mlxdiag.audit.engine.names import fitting, pick
 from mlxdiag.errors import UsageError
 
 KNOWN = ("gemma", "gemma2", "gemma3", "llama", "qwen3")
@@ -34,3 +34,7 @@ def test_names_and_patterns_are_picked_in_the_known_order(asked, picked):
 def test_a_name_that_is_not_known_is_refused(asked, says):
     with pytest.raises(UsageError, match=says):
         pick("family", KNOWN, (asked,))
+
+
+def test_of_what_is_asked_for_that_stays_which_fits_anything():
+    assert fitting(["gemma2", "llama"], ["gemma*,phi", "llama", "q*"]) == ("gemma*", "llama")
