@@ -100,6 +100,8 @@ class Audit(msgspec.Struct, kw_only=True, omit_defaults=True):
     seed: int = 0
     shard: tuple[int, int] | None = None
     """(i, n), counted from 1; None: the whole."""
+    asked: list[str] = []
+    """Families or patterns that were asked for, sorted; empty: all."""
     families: int = 0
     """Modules of the library that hold a language model."""
     cells: list[Cell]

@@ -105,6 +105,7 @@ def run(
         device=held.device,
         seed=wanted.seed,
         shard=wanted.shard,
+        asked=sorted(wanted.families),
         families=len(held.families),
         cells=[msgspec.structs.replace(cell, noise=0.0) for cell in judged],
         faults=grouped,

@@ -136,7 +136,20 @@ def _at(path: Path) -> Site:
 
 
 def _python(python: Path) -> Site:
-    """Another interpreter with its own copy; what mlxdiag needs is lent to it, after its own packages."""
+    """Another interpreter with its own copy; what mlxdiag needs is lent to it, after its own packages.
+
+    Raises:
+        UnjudgedError: it has no copy of its own: the one lent to it would be compared with itself.
+    """
+    asked = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({PACKAGE!r}) is None)"
+    try:
+        answer = subprocess.run(
+            [str(python.absolute()), "-I", "-c", asked], capture_output=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnjudgedError(f"--against: {python} cannot be run: {error}") from None
+    if answer.returncode != 0:
+        raise UnjudgedError(f"--against: {python} has no {PACKAGE} of its own")
     lent = tuple(dict.fromkeys(sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")))
     return Site(python=str(python.absolute()), last=lent, label=str(python))
 

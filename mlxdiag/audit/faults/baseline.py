@@ -86,7 +86,7 @@ def load(path: Path) -> Baseline:
         found = msgspec.convert(held, Baseline)
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, msgspec.ValidationError, ValueError) as error:
         raise UnreadableError(f"{path}: {' '.join(str(error).split())}") from None
     if found.schema != SCHEMA:
         raise UnreadableError(f"{path}: schema: {found.schema!r} is not {SCHEMA!r}")

@@ -11,8 +11,10 @@ from mlxdiag.audit.cell import SCHEMA, Audit
 from mlxdiag.audit.faults import faults
 from mlxdiag.errors import UnreadableError, UsageError
 
-ALIKE = ("libraries", "device", "seed", "families")
+ALIKE = ("libraries", "device", "seed", "families", "asked")
 """What must be the same in every shard."""
+MOST = 10_000
+"""Shards that one audit may have."""
 
 
 def read(path: Path) -> Audit:
@@ -29,6 +31,8 @@ def read(path: Path) -> Audit:
         raise UnreadableError(f"{path}: is no audit in JSON: {error}") from None
     if found.schema != SCHEMA:
         raise UnreadableError(f"{path}: schema: {found.schema!r} is not {SCHEMA!r}")
+    if found.shard is not None and not 1 <= found.shard[0] <= found.shard[1] <= MOST:
+        raise UnreadableError(f"{path}: shard: {found.shard[0]}/{found.shard[1]} is no part of a whole")
     named = {cell for fault in found.faults for cell in fault.cells}
     lost = sum(cell.wrong and (cell.family, cell.scenario) not in named for cell in found.cells)
     if lost:
@@ -65,6 +69,7 @@ def merge(shards: Sequence[tuple[str, Audit]]) -> Audit:
         libraries=first[1].libraries,
         device=first[1].device,
         seed=first[1].seed,
+        asked=first[1].asked,
         families=first[1].families,
         cells=cells,
         faults=faults.join((fault for _, audit in shards for fault in audit.faults), cells),
@@ -108,4 +113,4 @@ def _order(shards: Sequence[tuple[str, Audit]]) -> dict[str, int]:
 def _tell(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {version}" for name, version in value.items())
-    return str(value)
+    return ", ".join(map(str, value)) or "all" if isinstance(value, list) else str(value)

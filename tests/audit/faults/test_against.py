@@ -1,6 +1,7 @@
 """Another copy of the library: where it is found, and what is told of the differences."""
 
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,9 @@ def test_the_copy_is_what_workers_import(copy):
     (package / "__init__.py").write_text("def say():\n    yield 'another copy'\n")
     with Pool("os:getcwd", jobs=1, site=site(str(copy))) as pool:
         assert pool.call("mlx_lm:say") == ["another copy"]
+
+
+def test_a_python_without_a_copy_of_its_own_is_not_compared_with_ours(tmp_path):
+    venv.create(tmp_path / "bare", with_pip=False)
+    with pytest.raises(UnjudgedError, match="no mlx_lm of its own"):
+        site(str(tmp_path / "bare" / "bin" / "python"))

@@ -118,6 +118,7 @@ def test_json_is_read_too(tmp_path):
         (f"schema: {SCHEMA}\nfaults: {{x: [a]}}", "faults.x: 'a'"),
         (f"schema: {SCHEMA}\nfaults: {{}}\ncolour: red", "colour"),
         ("{", "b.yaml"),
+        ("faults: {x: [2024-13-45]}", "b.yaml"),
         ("", "b.yaml"),
         ("\x00", "b.yaml"),
     ],

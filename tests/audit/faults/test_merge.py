@@ -122,3 +122,20 @@ def test_another_schema_is_refused(files):
     files[0].write_text(json.dumps(document))
     with pytest.raises(UnreadableError, match=r"mlxdiag\.audit/2"):
         read(files[0])
+
+
+def test_shards_of_different_families_are_no_parts_of_one_audit(files):
+    other = json.loads(files[1].read_text())
+    other["asked"] = ["some-other-family"]
+    files[1].write_text(json.dumps(other))
+    with pytest.raises(UsageError, match="other asked"):
+        joined(files)
+
+
+@pytest.mark.parametrize("shard", [[-1, -1], [1, 10**30], [4, 3], [0, 3]])
+def test_a_shard_that_cannot_be_is_refused(files, shard):
+    other = json.loads(files[0].read_text())
+    other["shard"] = shard
+    files[0].write_text(json.dumps(other))
+    with pytest.raises(UnreadableError, match=r"shard|integer"):
+        read(files[0])
