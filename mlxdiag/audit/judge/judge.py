@@ -137,11 +137,24 @@ def audit_family(
     family: str, scenarios: Iterable[Scenario], seed: int = 0, *, plant: Planted | None = None
 ) -> Iterator[Cell]:
     """The cells of one family, one after the other on one instance. A family that cannot run is skipped in
-    each, with the reason.
+    each, with the reason; one that the library itself breaks at import crashes in each.
     """
     from mlxdiag.models.mlx import zoo
+    from mlxdiag.models.mlx.library import Broken
 
-    instance = zoo.tiny(family, seed)
+    instance = zoo.broken(family) or zoo.tiny(family, seed)
+    if isinstance(instance, Broken):
+        for scenario in scenarios:
+            yield Cell(
+                library=LIBRARY,
+                family=family,
+                scenario=scenario.name,
+                result="crash",
+                codes=[reading.ENDED],
+                reason=instance.reason,
+                where=instance.where,
+            )
+        return
     if isinstance(instance, Skipped):
         for scenario in scenarios:
             yield Cell(

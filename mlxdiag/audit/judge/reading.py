@@ -21,7 +21,7 @@ from mlxdiag.models.adapter import Geometry
 from mlxdiag.traces.types import Attention, Entry, Row, Trace
 
 ORACLE_OF = {"MD1": "geometry", "MD2": "geometry", "MD3": "visibility", "MD4": "parity", "MD5": "geometry"}
-CRASHES = ("MD901", "MD906")
+SHAPES, ENDED = CRASHES = ("MD901", "MD906")
 """A shape error, and any other."""
 LISTED = 32
 """Wrong positions kept in a cell."""
@@ -115,8 +115,8 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
         cell.reason = f"the keys of the tiny instance are too small for this: {said}"
         return
     if clean and cell.oracles:
-        # What came before the refusal was wrong already.
-        cell.result = "fail"
+        # What came before the refusal was wrong already; the refusal itself is no crash.
+        cell.result, cell.codes = "fail", [code for code in cell.codes if code not in CRASHES]
         cell.reason = f"{sentence(headline(faults), run)}; then it is refused: {said}"
         return
     if clean:

@@ -7,11 +7,16 @@ any model code is imported, when no GPU computes; a value that the user has set 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
+import io
 import os
+import signal
 import sys
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +24,13 @@ from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx.families import ABSENT, TEXT_ONLY
 
 COMPILE_SWITCH = "MLX_DISABLE_COMPILE"
+
+
+class Broken(Skipped, frozen=True):
+    """A family that the library itself breaks: it is there and cannot be imported, and nothing is missing."""
+
+    where: str = ""
+    """The innermost line of the library: `mlx_lm/models/qwen3.py:12`."""
 
 
 def load() -> ModuleType | Skipped:
@@ -40,6 +52,8 @@ def family(model_type: str) -> ModuleType | Skipped:
     """The module of mlx-lm that defines this `model_type`.
 
     Everything is caught: a family may call `sys.exit` at import when an extra package is missing (olmo does).
+    What it prints meanwhile is kept from the output, and told where it ends the import. Where it fails for no
+    package that is missing, a Broken says so.
     """
     if model_type in ABSENT:
         return Skipped(*ABSENT[model_type])
@@ -49,17 +63,45 @@ def family(model_type: str) -> ModuleType | Skipped:
     name = importlib.import_module("mlx_lm.utils").MODEL_REMAPPING.get(model_type, model_type)
     if not name.replace("-", "_").isidentifier():
         return Skipped(f"{model_type!r} is not the name of a model family")
+    printed = io.StringIO()
     try:
-        module = importlib.import_module(f"mlx_lm.models.{name}")
-    except ModuleNotFoundError as error:
-        if error.name == f"mlx_lm.models.{name}":
+        with contextlib.redirect_stdout(printed):
+            module = importlib.import_module(f"mlx_lm.models.{name}")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and interruptible():
+            raise
+        if isinstance(error, ModuleNotFoundError) and error.name == f"mlx_lm.models.{name}":
             return Skipped(f"mlx-lm {library.__version__} has no family {model_type}")
-        return Skipped(f"family {model_type} needs the package {error.name}", f"pip install {error.name}")
-    except (Exception, SystemExit) as error:  # noqa: BLE001  see the docstring
-        return Skipped(f"family {model_type} cannot be imported: {_one_line(error)}")
+        return _why_not(model_type, error, printed.getvalue())
     if not (hasattr(module, "Model") and hasattr(module, "ModelArgs")):
         return Skipped(f"mlx_lm.models.{name} is no model family")
     return module
+
+
+def interruptible() -> bool:
+    """Whether a KeyboardInterrupt may be the user's. In a worker, which ignores the signal, it is not."""
+    return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+
+
+def _why_not(model_type: str, error: BaseException, printed: str) -> Skipped:
+    """What is to be installed, or how the library breaks."""
+    absent = error.__context__ if isinstance(error, SystemExit) else error
+    if isinstance(absent, ModuleNotFoundError) and absent.name and absent.name.split(".")[0] != "mlx_lm":
+        hint = " ".join(printed.split())[:200] or f"pip install {absent.name}"
+        return Skipped(f"family {model_type} needs the package {absent.name}", hint)
+    said = f"{type(error).__name__}: {_one_line(error)}"
+    return Broken(f"family {model_type} cannot be imported: {said}", where=_where(error))
+
+
+def _where(error: BaseException) -> str:
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        frames.append((error.filename or "", error.lineno))
+    for file, line in reversed(frames):
+        parts = Path(file).parts
+        if "mlx_lm" in parts:
+            return f"{'/'.join(parts[parts.index('mlx_lm') :])}:{line}"
+    return ""
 
 
 def wrapped(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,5 +123,8 @@ def defaults(module: ModuleType, nested: bool) -> dict[str, Any]:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text[:200]
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  an exception's text is the library's code, too
+        text = "its text cannot be read"
+    return text[:200] or type(error).__name__

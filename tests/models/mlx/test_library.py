@@ -34,7 +34,8 @@ def test_a_family_that_exits_at_import_is_a_value(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(sys.modules, "mlx_lm.models.olmo", raising=False)
     found = library.family("olmo")
     assert isinstance(found, Skipped)
-    assert found.reason.startswith("family olmo cannot be imported")
+    assert found.reason == "family olmo needs the package hf_olmo"
+    assert "ai2-olmo" in found.hint
 
 
 def test_a_missing_mlx_is_a_value_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
