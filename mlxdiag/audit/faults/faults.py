@@ -43,10 +43,10 @@ def join(parts: Iterable[Fault], cells: Sequence[Cell]) -> list[Fault]:
     return [_joined(held[name], lengths) for name in sorted(held)]
 
 
-def representative(fault: Fault, cells: Sequence[Cell]) -> Cell:
-    """The cell with the shortest schedule, from which a smaller one is looked for."""
+def representatives(fault: Fault, cells: Sequence[Cell]) -> list[Cell]:
+    """A fault's cells, those with the shortest schedules first: from them a smaller one is looked for."""
     own = set(fault.cells)
-    return min(
+    return sorted(
         (cell for cell in cells if cell.wrong and (cell.family, cell.scenario) in own),
         key=lambda cell: (len(cell.trace), cell.family, cell.scenario),
     )
