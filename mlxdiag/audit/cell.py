@@ -96,6 +96,8 @@ class Audit(msgspec.Struct, kw_only=True, omit_defaults=True):
     schema: str = SCHEMA
     libraries: dict[str, str]
     """Versions of the audited library and of what it computes with."""
+    sources: dict[str, str] = {}
+    """What the files of the audited library and of mlxdiag hold, as short hashes: versions do not tell."""
     device: str
     seed: int = 0
     shard: tuple[int, int] | None = None

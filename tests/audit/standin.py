@@ -54,6 +54,7 @@ def describe(device):
     yield Described(
         families=FAMILIES,
         libraries={"mlx-lm": os.environ.get("STANDIN_VERSION", "1.0")},
+        sources={"mlx-lm": os.environ.get("STANDIN_SOURCE", "0a")},
         device=device or "cpu",
         root=str(Path(__file__).parent),
     )

@@ -17,7 +17,7 @@ from mlxdiag.audit.cell import Cell
 from mlxdiag.errors import UnreadableError, UsageError
 
 SCHEMA = "mlxdiag.audit-journal/1"
-PLURAL = ("libraries", "scenarios")
+PLURAL = ("libraries", "sources", "scenarios")
 MOST_NAMES = 4
 """Scenarios named on each side of a difference before the rest is counted."""
 
@@ -27,6 +27,8 @@ class Terms(msgspec.Struct, kw_only=True):
 
     schema: str = SCHEMA
     libraries: dict[str, str]
+    sources: dict[str, str] = {}
+    """Hashes of the files: somebody may have changed them under one version."""
     device: str
     seed: int
     scenarios: list[str]
@@ -119,5 +121,5 @@ def _only(label: str, some: list[str], others: list[str]) -> str:
 
 def _tell(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {version}" for name, version in value.items())
+        return ", ".join(f"{name} {version}" for name, version in value.items()) or "none told"
     return str(value)

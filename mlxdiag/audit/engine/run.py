@@ -102,6 +102,7 @@ def run(
     noise = {cell.family: cell.noise for cell in judged if cell.noise}
     return Audit(
         libraries=held.libraries,
+        sources=held.sources,
         device=held.device,
         seed=wanted.seed,
         shard=wanted.shard,
@@ -148,6 +149,7 @@ def choose(known: Sequence[str], asked: Sequence[str], shard: tuple[int, int] | 
 def _terms(wanted: Wanted, held: Described) -> Terms:
     return Terms(
         libraries=held.libraries,
+        sources=held.sources,
         device=held.device,
         seed=wanted.seed,
         scenarios=list(wanted.scenarios),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Skipped
 
+SOURCES = (".py", ".yaml")
 LIBRARIES = ("mlx", "mlx-lm", "mlxdiag")
 
 
@@ -23,6 +25,8 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     others: dict[str, str] = {}
     """Modules that are no row, with the reason."""
     libraries: dict[str, str]
+    sources: dict[str, str] = {}
+    """By package: a hash of its files."""
     device: str
     root: str
     """The folder that holds the package, so that `mlx_lm/models/x.py` is found in it."""
@@ -48,6 +52,7 @@ def describe(device: str | None) -> Iterator[Any]:
     """One `Described`. Raises what `devices.use` raises for a device that does not compute."""
     import mlx_lm
 
+    import mlxdiag
     from mlxdiag.models.doctor import version
     from mlxdiag.models.mlx import devices, zoo
     from mlxdiag.models.mlx.instance import device_name
@@ -58,9 +63,21 @@ def describe(device: str | None) -> Iterator[Any]:
         families=zoo.families(),
         others=zoo.inventory().others,
         libraries={name: found for name in LIBRARIES if (found := version(name)) is not None},
+        sources={"mlx-lm": source(mlx_lm.__file__), "mlxdiag": source(mlxdiag.__file__)},
         device=device_name(),
         root=str(Path(mlx_lm.__file__).resolve().parents[1]),
     )
+
+
+def source(init: str) -> str:
+    """A short hash of the names and contents of all code and tables of a package, whose `__init__.py` is
+    given."""
+    root = Path(init).resolve().parent
+    digest = hashlib.sha256()
+    for file in sorted(path for path in root.rglob("*") if path.suffix in SOURCES and path.is_file()):
+        data = file.read_bytes()
+        digest.update(f"{file.relative_to(root).as_posix()}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()[:16]
 
 
 def audit(family: str, scenarios: list[str], seed: int, device: str | None) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from mlxdiag.audit.cell import SCHEMA, Audit
 from mlxdiag.audit.faults import faults
 from mlxdiag.errors import UnreadableError, UsageError
 
-ALIKE = ("libraries", "device", "seed", "families", "asked")
+ALIKE = ("libraries", "sources", "device", "seed", "families", "asked")
 """What must be the same in every shard."""
 MOST = 10_000
 """Shards that one audit may have."""
@@ -67,6 +67,7 @@ def merge(shards: Sequence[tuple[str, Audit]]) -> Audit:
     )
     return Audit(
         libraries=first[1].libraries,
+        sources=first[1].sources,
         device=first[1].device,
         seed=first[1].seed,
         asked=first[1].asked,
@@ -112,5 +113,5 @@ def _order(shards: Sequence[tuple[str, Audit]]) -> dict[str, int]:
 
 def _tell(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {version}" for name, version in value.items())
+        return ", ".join(f"{name} {version}" for name, version in value.items()) or "none told"
     return ", ".join(map(str, value)) or "all" if isinstance(value, list) else str(value)

@@ -6,6 +6,7 @@ import pytest
 from mlxdiag.audit.engine.death import UNFINISHED
 from mlxdiag.audit.engine.journal import Journal, Terms
 from mlxdiag.audit.engine.run import choose, look, run
+from mlxdiag.audit.engine.tasks import source
 from mlxdiag.audit.faults.causes import Causes
 from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
 from tests.audit.standin import PARTS, QUICK, SCENARIOS, SITE, wanted
@@ -180,6 +181,29 @@ def test_a_stale_file_is_refused(tmp_path, monkeypatch, changes, version, says):
     with pytest.raises(UnreadableError, match=f"is stale: it was written with {says}"):
         audited("good", resume=kept, **changes)
     assert kept.read_bytes() == held
+
+
+def test_cells_of_a_library_whose_files_were_changed_are_stale_under_the_same_version(tmp_path, monkeypatch):
+    kept = tmp_path / "cells"
+    assert audited("good", resume=kept).sources == {"mlx-lm": "0a"}
+    monkeypatch.setenv("STANDIN_SOURCE", "0b")
+    with pytest.raises(UnreadableError, match=r"other sources \(mlx-lm 0a, now mlx-lm 0b\)"):
+        audited("good", resume=kept)
+
+
+def test_a_source_hash_changes_with_any_file_of_the_package_and_with_nothing_else(tmp_path):
+    (tmp_path / "models").mkdir()
+    init, model = tmp_path / "__init__.py", tmp_path / "models" / "a.py"
+    init.write_text("")
+    model.write_text("x = 1")
+    before = source(str(init))
+    (tmp_path / "models" / "a.pyc").write_bytes(b"1")
+    assert source(str(init)) == before
+    model.write_text("x = 2")
+    assert source(str(init)) != before
+    model.rename(tmp_path / "models" / "b.py")
+    (tmp_path / "models" / "b.py").write_text("x = 1")
+    assert source(str(init)) != before
 
 
 def test_of_many_scenarios_that_differ_a_few_are_named_and_the_rest_counted(tmp_path):

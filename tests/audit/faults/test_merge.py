@@ -75,6 +75,7 @@ def test_a_whole_audit_is_no_shard(files, whole, tmp_path):
     ("field", "value", "says"),
     [
         ("libraries", {"mlx-lm": "1.1"}, "s2.json: other libraries than s1.json: mlx-lm 1.1, not mlx-lm 1.0"),
+        ("sources", {"mlx-lm": "0b"}, "s2.json: other sources than s1.json: mlx-lm 0b, not mlx-lm 0a"),
         ("seed", 5, "s2.json: other seed than s1.json: 5, not 0"),
         ("device", "cuda", "s2.json: other device"),
         ("families", 3, "s2.json: other families"),
