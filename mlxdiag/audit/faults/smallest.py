@@ -20,8 +20,11 @@ from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay import plan as planning
 from mlxdiag.replay import prompts
+from mlxdiag.replay.ops import Adopt, Event, Plan
+from mlxdiag.replay.oracle import replay_tape
 from mlxdiag.replay.shrink import shrink
 from mlxdiag.replay.shrink.oracles import Seen
+from mlxdiag.replay.tape import Tape
 from mlxdiag.traces.reader import parse
 from mlxdiag.traces.types import Trace
 
@@ -52,6 +55,8 @@ class Judging:
         cell = Cell(library=judge.LIBRARY, family=instance.name, scenario=self.scenario, result="skipped")
         try:
             plan = planning.lay(trace, judge.trace_families(trace, instance), source=self.scenario)
+            if not _adopts_what_is_stored(plan):
+                return None
             made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=self.seed)
             kind = judge.kind_of(plan, self.scenario)
             trial = kind(instance, plan, made, Reference(Passes(instance), plan, made), self.tolerance)
@@ -60,6 +65,20 @@ class Judging:
         except Exception:  # noqa: BLE001  what is left of a schedule may ask for what cannot be
             return None
         return cell
+
+
+def _adopts_what_is_stored(plan: Plan) -> bool:
+    """Whether adopted entries are as long as those that were stored: else the schedule is at fault."""
+    tapes: dict[str, Tape] = {}
+    stored: set[int] = set()
+    for op in plan.ops:
+        if isinstance(op, Event) and op.phase == "save":
+            # Behind drafts an entry is named by all that was emitted, of which the last token was not fed.
+            stored |= {len(tapes[seq].own) + bool(plan.scheduler.looped) for seq in op.seqs}
+        if isinstance(op, Adopt) and plan.scheduler.store == "trie" and op.entry not in stored:
+            return False
+        replay_tape(op, tapes)
+    return True
 
 
 def sight(cell: Cell) -> str:

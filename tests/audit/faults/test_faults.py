@@ -181,7 +181,7 @@ def test_what_is_told_is_of_the_shortest_schedule(source):
     _, (fault,) = group(cells, known, source)
     assert (fault.first, fault.max_abs, fault.tolerance, fault.positions) == (8, 0.5, 0.1, [8])
     assert fault.oracles == ["visibility", "parity"]
-    assert [cell.family for cell in representatives(fault, cells)][0] == "b"
+    assert representatives(fault, cells)[0].family == "b"
 
 
 def test_joining_in_parts_gives_what_joining_at_once_gives(source):

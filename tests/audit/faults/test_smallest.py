@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from mlxdiag.audit.faults.smallest import script, sight, smallest
+from mlxdiag.audit.faults.smallest import sight, smallest
 from mlxdiag.audit.judge.judge import audit_family
 from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.traces.reader import parse
@@ -46,28 +46,24 @@ def test_a_dead_workers_cell_is_given_its_schedule_and_not_run(wrong):
     assert cell.result == "crash"
 
 
-def test_a_fault_has_a_script(wrong, found, tmp_path):
-    from mlxdiag.audit.cell import Fault
-
-    fault = Fault(
-        id="it",
-        code="MD108",
-        codes=found.codes,
-        library="mlx-lm",
-        families=["gemma2"],
-        cause="x",
-        smallest=found.trace,
-    )
-    assert list(script(msgspec.to_builtins(fault), str(tmp_path), 0)) == ["it.py"]
-    assert (
-        "import mlx_lm" in (tmp_path / "it.py").read_text()
-        or "from mlx_lm" in (tmp_path / "it.py").read_text()
-    )
-
-
 def test_logits_that_were_wrong_stay_wrong():
     (cell,) = audit_family("afm7", [named("left-padding")])
     assert "parity" in cell.oracles
     (less,) = smallest(msgspec.to_builtins(cell), 0)
     assert "parity" in less.oracles
     assert less.evidence["max_abs"] > less.evidence["tolerance"]
+
+
+def test_what_is_adopted_was_stored_in_the_smallest_schedule_too():
+    (cell,) = audit_family("plamo3", [named("drafts-stored")])
+    assert "MD205" in cell.codes
+    (less,) = smallest(msgspec.to_builtins(cell), 0)
+    fed, adopted = 0, []
+    for entry in parse(less.trace).entries:
+        for row in entry.rows or []:
+            if row.matched:
+                adopted.append(row.matched)
+            elif not adopted:
+                fed += row.tokens or 0
+    assert adopted
+    assert adopted[0] <= fed + 1, "all that was emitted: one token more than was fed"
