@@ -33,7 +33,10 @@ steps:
 - {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
 """
 SCENARIOS = ("one", "two", "three", "four")
-FAMILIES = ("aborting", "dying", "faulty", "good", "hanging", "leaving", "raising", "segfaulting", "silent")
+FAMILIES = (
+    *("aborting", "chatty", "dying", "faulty", "forking", "good", "hanging", "leaving", "returning"),
+    *("raising", "segfaulting", "silent", "stubborn"),
+)
 QUICK = ("aborting", "faulty", "good", "raising", "segfaulting")
 """Those that need no time limit to end."""
 
@@ -129,17 +132,30 @@ def end(family: str) -> None:
         ctypes.string_at(0)
     if family == "hanging":
         time.sleep(600)
+    if family in ("forking", "stubborn", "returning"):
+        child = os.fork()
+        if child == 0 and family != "returning":
+            time.sleep(600)
+            os._exit(0)
+        note(f"child-of-{family}", child)
+        if family == "stubborn":
+            time.sleep(600)
+    if family == "chatty":
+        for _ in range(2000):
+            os.write(2, b"x" * 9999 + b"\n")
+        os.write(2, b"the last word\n")
+        os.abort()
     if family == "leaving":
         os._exit(0)
     if family == "raising":
         raise RuntimeError("our own fault")
 
 
-def note(family: str) -> None:
+def note(family: str, pid: int = 0) -> None:
     """Leave a line for each worker that began, where a test wants to know."""
     if path := os.environ.get("STANDIN_LOG"):
         with open(path, "a") as file:
-            file.write(f"{family} {os.getpid()}\n")
+            file.write(f"{family} {pid or os.getpid()}\n")
 
 
 def echo(value):

@@ -19,13 +19,15 @@ UNFINISHED = "not judged: mlxdiag failed on it"
 
 
 def crashed(library: str, family: str, scenario: str, event: Ended, limit: float) -> Cell:
-    """The process died: the signal, what it wrote last, and the innermost line of the library."""
+    """The process died: the signal, what it wrote last, and the innermost line of the library. Or it was
+    ended inside a call, as `os._exit` does."""
     name = _name(event.signal)
+    died = f"ended with exit code {event.code}" if event.abrupt else f"died of {name}"
     said = "" if event.late else message(event.stderr)
     reason = (
         f"no answer within {limit:g} s, so the process was killed"
         if event.late
-        else f"the process died of {name}" + (f": {said}" if said else "")
+        else f"the process {died}" + (f": {said}" if said else "")
     )
     return Cell(
         library=library,
@@ -35,7 +37,7 @@ def crashed(library: str, family: str, scenario: str, event: Ended, limit: float
         codes=["MD902"],
         reason=reason,
         where=where(event.stderr),
-        evidence={} if event.late else {"signal": name},
+        evidence={} if event.late or event.abrupt else {"signal": name},
     )
 
 

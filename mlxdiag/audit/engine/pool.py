@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 import mlxdiag
-from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Task
+from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Started, Task
 from mlxdiag.errors import UnjudgedError
 
 BOOT = (
@@ -53,6 +53,8 @@ class Pool:
         self.site = site
         self.waiting: deque[Task] = deque()
         self.running: set[int] = set()
+        self.groups: dict[int, int] = {}
+        """By task: the process group of its worker."""
         self.count = 0
 
     def __enter__(self) -> Pool:
@@ -100,8 +102,12 @@ class Pool:
             event = self._read()
             if isinstance(event, Ready):
                 continue
+            if isinstance(event, Started):
+                self.groups[event.id] = event.pid
+                continue
             if isinstance(event, Ended):
                 self.running.discard(event.id)
+                self.groups.pop(event.id, None)
             yield event
             self._feed()
 
@@ -116,7 +122,7 @@ class Pool:
         for event in self.events():
             if isinstance(event, Item):
                 values.append(event.value)
-            elif event.code or event.signal:
+            elif event.code or event.signal or event.abrupt:
                 raise UnjudgedError(last_line(event.stderr) or f"a worker ended with code {event.code}")
         return values
 
@@ -131,8 +137,10 @@ class Pool:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            orphans = self.groups.values() if self.process.poll() != 0 else ()
+            for group in (self.process.pid, *orphans):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, signal.SIGKILL)
             self.process.wait()
             self.log.close()
 

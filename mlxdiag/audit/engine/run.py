@@ -248,7 +248,7 @@ class Sweep:
     def _lost(self, family: str, event: Ended) -> Cell:
         """The cell that a worker was at when it ended: judged cells come in the order of the scenarios."""
         scenario = self.todo[family][0]
-        if event.signal:
+        if event.signal or event.abrupt or event.late:
             return crashed(LIBRARY, family, scenario, event, self.wanted.limit)
         return failed(LIBRARY, family, scenario, event)
 

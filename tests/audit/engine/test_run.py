@@ -1,5 +1,8 @@
 """A whole audit over stand-ins: what every way to end becomes, in what order, and what is not done twice."""
 
+import time
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -64,7 +67,6 @@ def test_a_family_whose_workers_all_die_is_given_up_with_a_reason():
     ("family", "lost", "says"),
     [
         ("raising", "two", "RuntimeError: our own fault"),
-        ("leaving", "two", "no cell came for it"),
         ("silent", "four", "no cell came for it"),
     ],
 )
@@ -74,6 +76,48 @@ def test_our_own_failure_is_no_statement_about_the_library(family, lost, says):
     assert cell.scenario == lost
     assert cell.reason == f"{UNFINISHED}: {says}"
     assert not audit.faults
+
+
+def test_a_process_that_ends_itself_in_a_call_is_a_crash():
+    audit = audited("leaving")
+    assert results(audit, "leaving") == ["pass", "crash", "pass", "pass"]
+    assert audit.cells[1].reason == "the process ended with exit code 0"
+    assert audit.cells[1].codes == ["MD902"]
+
+
+@pytest.mark.parametrize(("family", "second"), [("forking", "pass"), ("stubborn", "crash")])
+def test_what_a_worker_forked_is_killed_with_it_and_holds_nothing_up(tmp_path, monkeypatch, family, second):
+    log = tmp_path / "workers"
+    monkeypatch.setenv("STANDIN_LOG", str(log))
+    start = time.monotonic()
+    audit = audited(family, limit=0.5)
+    assert results(audit, family) == ["pass", second, "pass", "pass"]
+    assert time.monotonic() - start < 15
+    (child,) = (int(line.split()[1]) for line in log.read_text().splitlines() if "child-of" in line)
+    assert not runs(child)
+
+
+def test_a_forked_child_that_comes_back_gives_no_second_verdict():
+    assert results(audited("returning"), "returning") == ["pass"] * 4
+
+
+def test_of_a_flood_of_text_the_end_is_kept():
+    cell = audited("chatty").cells[1]
+    assert cell.result == "crash"
+    assert cell.reason == "the process died of SIGABRT: the last word"
+
+
+def runs(pid):
+    """Whether a process does anything: one that nobody has waited for yet does not."""
+    for _ in range(40):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+        except (FileNotFoundError, ProcessLookupError):
+            state = "Z"
+        if state == "Z":
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def test_cells_and_faults_do_not_depend_on_the_number_of_jobs():

@@ -9,7 +9,7 @@ import time
 import msgspec
 import pytest
 
-from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Task, resolve
+from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Started, Task, resolve
 from tests.audit.standin import SITE
 
 BOOT = "import sys; sys.path[:0] = {path!r}; from mlxdiag.audit.engine.worker import main; main({preload!r})"
@@ -45,7 +45,10 @@ def send(process, number, call, *arguments, limit=20.0):
 
 
 def hear(process):
-    return msgspec.json.decode(process.stdout.readline(), type=Event)
+    """The next event, but for the news that a worker has started."""
+    while isinstance(event := msgspec.json.decode(process.stdout.readline(), type=Event), Started):
+        pass
+    return event
 
 
 def gone(pid):
