@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from mlxdiag.audit.judge.tame import tamed
 from mlxdiag.audit.judge.trial import RefusedError, Trial
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.mlx.probe import CacheEvent
@@ -125,7 +126,8 @@ class DraftedTrial(Trial):
                 raise RuntimeError("the loop emits other tokens than were found")
         except StoppedError:
             return
-        except Exception as error:  # noqa: BLE001  as in `Trial`
+        except BaseException as wild:  # noqa: BLE001  as in `Trial`
+            error = tamed(wild)
             op = self.plan.ops[min(self._at, self._end - 1)]
             self.stopped, self.raised = f"step {op.step}: {error}", error
             failed = Entry(step=op.step, phase=getattr(op, "phase", "verify"), rows=[Row(seq=seq)])

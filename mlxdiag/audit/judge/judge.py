@@ -18,6 +18,7 @@ from mlxdiag.audit.judge.capped_rows import CappedRowsTrial
 from mlxdiag.audit.judge.drafted import DraftedTrial
 from mlxdiag.audit.judge.passes import Passes, Reference
 from mlxdiag.audit.judge.sites import Sites
+from mlxdiag.audit.judge.tame import tamed
 from mlxdiag.audit.judge.trial import Trial
 from mlxdiag.audit.schedules import schedules
 from mlxdiag.errors import UnjudgedError
@@ -88,8 +89,8 @@ def judge(
             setting = prepare(instance, scenario, seed=seed)
             try:
                 reference = Reference(passes or Passes(instance), setting.plan, setting.prompts)
-            except Exception as error:  # noqa: BLE001  a release may break a family altogether
-                reading.crashed(cell, error, "the single pass")
+            except BaseException as error:  # noqa: BLE001  a release may break a family altogether
+                reading.crashed(cell, tamed(error), "the single pass")
                 cell.trace = text.of(setting.trace)
                 return cell
             trial = kind_of(setting.plan, scenario.name)(
@@ -168,10 +169,10 @@ def audit_family(
     passes = Passes(instance)
     try:
         noise = noises.floor(instance, seed)
-    except Exception as error:  # noqa: BLE001  as in `judge`
+    except BaseException as error:  # noqa: BLE001  as in `judge`
         for scenario in scenarios:
             broken = Cell(library=LIBRARY, family=family, scenario=scenario.name, result="crash")
-            reading.crashed(broken, error, "the shortest single pass")
+            reading.crashed(broken, tamed(error), "the shortest single pass")
             yield broken
         return
     for scenario in scenarios:

@@ -13,6 +13,7 @@ import msgspec
 from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.faults import text
 from mlxdiag.audit.judge.sites import place
+from mlxdiag.audit.judge.tame import kind
 from mlxdiag.audit.judge.trial import RefusedError, Trial
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect import crash
@@ -132,7 +133,7 @@ def crashed(cell: Cell, error: Exception, when: str) -> None:
     said = " ".join(str(error).split())
     cell.result, cell.where = "crash", crash_site(error)
     cell.codes = sorted({*cell.codes, crash_code(said)})
-    cell.reason = f"{when}: {type(error).__name__}: {said[:300]}"
+    cell.reason = f"{when}: {kind(error)}: {said[:300]}"
 
 
 def crash_code(said: str) -> str:

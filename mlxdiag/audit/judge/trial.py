@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mlxdiag.audit.judge.tame import tamed
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
@@ -21,7 +22,6 @@ from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
 from mlxdiag.replay.stage import Group
 from mlxdiag.traces.types import Entry, Parity, Row, Trace
-
 
 BUFFER_STEP = 4
 """Slots by which caches grow while a schedule runs. The library has 256, which no schedule fills: what is
@@ -102,7 +102,8 @@ class Trial(Runner):
             raise UnjudgedError(f"step {step}: padding in front of rows that hold tokens; no batch takes it")
         try:
             return super()._forward(op, step)
-        except Exception as error:  # noqa: BLE001  a family may fail in any way; the judge tells whose fault it is
+        except BaseException as wild:  # noqa: BLE001  a family may fail in any way; the judge tells whose it is
+            error = tamed(wild)
             self.stopped, self.raised = f"step {step}: {error}", error
             rows = [Row(seq=feed.seq, tokens=feed.tokens) for feed in op.feeds]
             return entries.failed(Entry(step=step, phase=op.phase, rows=rows), error)
@@ -123,7 +124,8 @@ class Trial(Runner):
     def _apply(self, op: Op) -> Exception | None:
         try:
             return super()._apply(op)
-        except Exception as error:  # noqa: BLE001  as above
+        except BaseException as wild:  # noqa: BLE001  as above
+            error = tamed(wild)
             self.stopped, self.raised = f"step {op.step}: {error}", error
             return error
 
@@ -152,7 +154,7 @@ class Trial(Runner):
 def _small_buffers() -> Iterator[None]:
     from mlx_lm.models import cache as library
 
-    held = {
+    held: dict[Any, int] = {
         kind: vars(kind)["step"]
         for kind in vars(library).values()
         if isinstance(kind, type) and isinstance(vars(kind).get("step"), int)
