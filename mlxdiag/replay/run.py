@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -257,7 +258,8 @@ class Runner:
             self._fetch_all(op, store)
             return
         later = (o for o in self.plan.ops[self.number :] if isinstance(o, Forward))
-        codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
+        feeds = (feed for o in later for feed in o.feeds if feed.seq == op.seq)
+        codes = [code for feed in islice(feeds, 1) for code in feed.codes if code >= 0]
         caches, restored = store.fetch(self.prompts[op.seq].of([*range(op.matched), *codes]))
         if caches is None or restored < op.entry - op.trimmed:
             raise UnjudgedError(

@@ -80,7 +80,9 @@ class Bed:
             def scaled_dot_product_attention(
                 queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None
             ) -> Any:
-                given = {"mask": mask, "sinks": sinks, **change(queries, cache, mask, sinks)}
+                given = {"queries": queries, "mask": mask, "sinks": sinks}
+                given |= change(queries, cache, mask, sinks)
+                queries = given.pop("queries")
                 return original(queries, keys, values, cache=cache, scale=scale, **given)
 
             return scaled_dot_product_attention

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 
 from mlxdiag.audit.plants import batches as batches
 from mlxdiag.audit.plants import keys as keys
+from mlxdiag.audit.plants import late as late
 from mlxdiag.audit.plants import masks as masks
 from mlxdiag.audit.plants import states as states
+from mlxdiag.audit.plants import store as store
 from mlxdiag.audit.plants.bed import Bed
 from mlxdiag.audit.plants.plant import Plant
 
@@ -233,7 +235,51 @@ PLANTS: tuple[Plant, ...] = (
         "load-loses-state", "a load forgets recurrent state", states.load_loses_state, "reuse", blind=_VALUES
     ),
     _plant("load-swaps-layers", "a load swaps two layers", states.load_swaps_layers, "reuse"),
-    _plant("entry-handed-out", "a stored prompt is handed out itself", states.entry_handed_out, "reuse"),
-    _plant("hit-counts-more", "a stored prompt claims one token more", states.hit_counts_one_more, "reuse"),
+    _plant("entry-handed-out", "a stored prompt is handed out itself", store.entry_handed_out, "reuse"),
+    _plant("hit-counts-more", "a stored prompt claims one token more", store.hit_counts_one_more, "reuse"),
+    _plant(
+        "longer-entry-cut", "a longer stored prompt is cut itself", store.longer_entry_handed_out, "reuse"
+    ),
+    _plant(
+        "common-counts-more",
+        "a stored prompt counts a token as common that is not",
+        store.common_counts_one_more,
+        "reuse",
+    ),
+    _plant(
+        "quantised-load-takes-buffer",
+        "a load takes a quantised cache's spare slots for keys",
+        states.load_takes_quantised_buffer,
+        "quantized",
+    ),
+    _plant(
+        "filter-keeps-shifted-padding",
+        "a filter counts padding on that it cut off",
+        late.filter_keeps_shifted_padding,
+        "batch",
+    ),
+    _plant(
+        "filter-cuts-wrong-end",
+        "a filter cuts the values at the wrong end",
+        late.filter_cuts_values_at_the_end,
+        "batch",
+    ),
+    _plant(
+        "merge-takes-slots",
+        "a merge takes a turned ring's slots for order",
+        late.merge_takes_slots_for_order,
+        "batch",
+        blind=_CONTENT,
+    ),
+    _plant("ring-size-unbounded", "a ring's size goes on past its end", late.ring_size_unbounded, "batch"),
+    _plant("growth-loses-newest", "a growing buffer loses its newest token", late.growth_loses_newest),
+    _plant(
+        "large-batches-sharpened",
+        "batches of five rows have twice the scale",
+        late.large_batches_sharpened,
+        "batch",
+        blind=_VALUES,
+    ),
+    _plant("positions-off-far-out", "positions from 40 on are one off", late.positions_off_far_out),
 )
 """In the order of the table."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -137,6 +136,18 @@ def load_takes_buffer_for_offset(bed: Bed) -> None:
     _loaded(bed, change)
 
 
+def load_takes_quantised_buffer(bed: Bed) -> None:
+    """A quantised cache that comes from a file takes its buffer, spare slots included, for its keys."""
+
+    def change(cache: Any) -> bool:
+        if type(cache).__name__ != "QuantizedKVCache" or cache.keys is None:
+            return False
+        held, cache.offset = cache.offset, cache.keys[0].shape[2]
+        return bool(held != cache.offset)
+
+    _loaded(bed, change)
+
+
 def load_loses_offset(bed: Bed) -> None:
     """A cache that comes from a file counts one token less than it holds."""
 
@@ -203,36 +214,3 @@ def load_swaps_layers(bed: Bed) -> None:
         return load_prompt_cache
 
     bed.function(library_caches, "load_prompt_cache", wrap)
-
-
-def entry_handed_out(bed: Bed) -> None:
-    """The server's store of prompts hands out its entry itself, not a copy."""
-
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def fetch_nearest_cache(store: Any, model: Any, tokens: Any) -> Any:
-            held = copy.deepcopy
-            copy.deepcopy = lambda entry: entry  # type: ignore[assignment, misc]
-            try:
-                found = original(store, model, tokens)
-            finally:
-                copy.deepcopy = held
-            bed.note(found[0] is not None)
-            return found
-
-        return fetch_nearest_cache
-
-    bed.method(("LRUPromptCache",), "fetch_nearest_cache", wrap)
-
-
-def hit_counts_one_more(bed: Bed) -> None:
-    """A hit in the server's store of prompts claims one token more than its cache holds."""
-
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def fetch_nearest_cache(store: Any, model: Any, tokens: Any) -> Any:
-            cache, rest = original(store, model, tokens)
-            bed.note(cache is not None and len(rest) > 0)
-            return cache, (rest[1:] if cache is not None else rest)
-
-        return fetch_nearest_cache
-
-    bed.method(("LRUPromptCache",), "fetch_nearest_cache", wrap)

@@ -10,7 +10,8 @@ NAMES = "abcdefgh"
 
 
 def left_padding(script: Script, sizes: Sizes) -> None:
-    _left(script, sizes, sizes.kv_heads + 1)
+    """Five rows and more: what begins to differ with the size of a batch shows."""
+    _left(script, sizes, max(sizes.kv_heads + 1, 5))
 
 
 def left_padding_as_heads(script: Script, sizes: Sizes) -> None:
@@ -58,18 +59,23 @@ def _pieces(script: Script, sizes: Sizes, last: int) -> None:
 
 
 def ragged(script: Script, sizes: Sizes) -> None:
-    """Requests join and leave between steps: merge, extend, filter, extract; then one is served alone."""
-    script.feed(sizes.window + 1, "a")
+    """Requests join and leave between steps: merge, extend, filter, extract; then one is served alone.
+
+    A ring that turned token by token is merged, and goes on until it would drop what the merge put in the
+    wrong place. The longest row leaves: those that stay all have padding, which the filter takes away.
+    """
+    script.feed(sizes.window - 1, "a")
+    script.decode(3, "a")
     script.feed(sizes.window - 3, "b")
     script.event("merge", "a", "b")
     script.decode(2, "a", "b")
     script.feed(sizes.window // 2, "c")
     script.event("extend", "a", "b", "c")
     script.decode(2, "a", "b", "c")
-    script.event("extract", "b")
-    script.event("filter", "a", "c")
-    script.decode(1, "a", "c")
-    script.feed(sizes.window // 2 + 1, "b")
+    script.event("extract", "a")
+    script.event("filter", "b", "c")
+    script.decode(2, "b", "c")
+    script.feed(sizes.window // 2 + 1, "a")
     script.event("extract", "c")
     script.decode(1, "c")
 

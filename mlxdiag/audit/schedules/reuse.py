@@ -140,11 +140,13 @@ def trie_exact(script: Script, sizes: Sizes) -> None:
 
 
 def trie_longer(script: Script, sizes: Sizes) -> None:
+    """Twice from the same entry: the first request cuts its copy, and the entry is as long as before."""
     script.feed(sizes.window - 1)
     script.event("save")
-    script.adopt("b", matched=sizes.window - 4, entry=sizes.window - 1)
-    script.feed(sizes.window, "b")
-    script.decode(1, "b")
+    for seq in ("b", "c"):
+        script.adopt(seq, matched=sizes.window - 4, entry=sizes.window - 1)
+        script.feed(sizes.window, seq)
+        script.decode(1, seq)
 
 
 def trie_longer_after_wrap(script: Script, sizes: Sizes) -> None:
@@ -178,6 +180,7 @@ def quantized_keys(script: Script, sizes: Sizes) -> None:
     script.feed(sizes.window + 3)
     script.event("quantize")
     script.decode(2)
+    _through_a_file(script)
     script.feed(sizes.window // 2)
     script.decode()
 

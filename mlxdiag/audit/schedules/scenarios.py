@@ -55,7 +55,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         ("key-cap-below-pins", "max_kv_size no larger than the tokens that it pins"),
         ("key-cap-batch", "max_kv_size for two rows of a batch"),
     ),
-    *_of("quantized", ("quantized-keys", "keys and values quantised to 8 bits in the middle")),
+    *_of(
+        "quantized",
+        ("quantized-keys", "keys and values quantised to 8 bits in the middle, then saved and loaded"),
+    ),
     *_of(
         "batch",
         ("left-padding", "rows padded on the left, more than key heads"),

@@ -21,7 +21,8 @@ def fresh_within_window(script: Script, sizes: Sizes) -> None:
 
 
 def fresh_over_window(script: Script, sizes: Sizes) -> None:
-    script.feed(2 * sizes.window + 3)
+    """Far enough that what begins with a position in the tens shows in the token after."""
+    script.feed(max(2 * sizes.window + 3, FAR))
     script.decode()
 
 
@@ -81,6 +82,8 @@ PLAIN: Mapping[str, Schedule] = {
 SCHEDULES: Mapping[str, Schedule] = {**PLAIN, **REUSE, **BATCH}
 """By the scenario's name."""
 
+FAR = 43
+"""Tokens of the longest pass: one forward, and no schedule has more."""
 PRETENDED = 8
 """Window that schedules are built around for a family without one: what they chunk, trim and batch is the
 same."""

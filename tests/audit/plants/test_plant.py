@@ -72,6 +72,16 @@ FOUND = {
     "load-swaps-layers": ("gemma3_text", "save-and-load", "parity"),
     "entry-handed-out": ("gemma3_text", "trie-shorter", "geometry"),
     "hit-counts-more": ("gemma3_text", "trie-shorter", "geometry"),
+    "longer-entry-cut": ("qwen3", "trie-longer", "geometry"),
+    "common-counts-more": ("qwen3", "trie-longer", "geometry"),
+    "quantised-load-takes-buffer": ("qwen3_moe", "quantized-keys", "visibility"),
+    "filter-keeps-shifted-padding": ("qwen3", "ragged-batch", "visibility"),
+    "filter-cuts-wrong-end": ("qwen3", "ragged-batch", "parity"),
+    "merge-takes-slots": ("gemma3_text", "ragged-batch", "visibility"),
+    "ring-size-unbounded": ("gemma3_text", "ragged-batch", "crash"),
+    "growth-loses-newest": ("qwen3", "chunks-not-dividing", "parity"),
+    "large-batches-sharpened": ("qwen3", "left-padding", "parity"),
+    "positions-off-far-out": ("qwen3", "fresh-over-window", "parity"),
 }
 """By plant: a family and scenario in which it must be found, and an oracle that must see it there."""
 
