@@ -18,16 +18,18 @@ from typing import Any
 import msgspec
 
 import mlxdiag
-from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Started, Task
+from mlxdiag.audit.engine.worker import Ended, Event, Importing, Item, Ready, Started, Task
 from mlxdiag.errors import UnjudgedError
 
 BOOT = (
     "import json, sys; given = json.loads(sys.argv[1]); "
     "sys.path[:0] = given['first']; sys.path.extend(given['last']); "
-    "from mlxdiag.audit.engine.worker import main; main(given['preload'])"
+    "from mlxdiag.audit.engine.worker import main; main(given['preload'], given['deadly'])"
 )
 PATIENCE = 5.0
 """Seconds that the server has to kill and reap its workers before everything is killed."""
+MOST_DEADLY = 32
+"""Parts of a library that may end a server, before the whole is given up."""
 LIMIT = 60.0
 """Seconds that one cell may take, the building of its model included. A cell takes 0.05."""
 
@@ -56,11 +58,26 @@ class Pool:
         self.groups: dict[int, int] = {}
         """By task: the process group of its worker."""
         self.count = 0
+        self.importing = ""
+        self.deadly: dict[str, str] = {}
+        """Parts of the library whose import ended a server, with how it ended."""
 
     def __enter__(self) -> Pool:
+        while not self._started():
+            pass
+        return self
+
+    def _started(self) -> bool:
+        """Start a server and wait until it is ready. False where importing a part of the library ended it:
+        the next one leaves that part out."""
         own = str(Path(mlxdiag.__file__).parents[1])
-        given = {"first": [*self.site.first], "last": [own, *self.site.last], "preload": self.preload}
-        self.log = tempfile.TemporaryFile()
+        given: dict[str, Any] = {
+            "first": [*self.site.first],
+            "last": [own, *self.site.last],
+            "preload": self.preload,
+        }
+        given["deadly"] = self.deadly
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the server
         try:
             self.process = subprocess.Popen(
                 [self.site.python, "-P", "-c", BOOT, json.dumps(given)],
@@ -74,11 +91,10 @@ class Pool:
             self.log.close()
             raise UnjudgedError(f"cannot run {self.site.python}: {error.strerror}") from None
         try:
-            self._wait_until_ready()
+            return self._wait_until_ready()
         except BaseException:
             self.close()
             raise
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,7 +116,7 @@ class Pool:
         self._feed()
         while self.running:
             event = self._read()
-            if isinstance(event, Ready):
+            if isinstance(event, Ready | Importing):
                 continue
             if isinstance(event, Started):
                 self.groups[event.id] = event.pid
@@ -144,10 +160,21 @@ class Pool:
             self.process.wait()
             self.log.close()
 
-    def _wait_until_ready(self) -> None:
-        event = self._read()
+    def _wait_until_ready(self) -> bool:
+        self.importing = ""
+        try:
+            while isinstance(event := self._read(), Importing):
+                self.importing = event.name
+        except UnjudgedError:
+            if not self.importing or len(self.deadly) >= MOST_DEADLY:
+                raise
+            self.close()
+            self.deadly[self.importing] = ending(self.process.returncode)
+            return False
         if isinstance(event, Ready) and event.error:
             raise UnjudgedError(event.error)
+        self.importing = ""
+        return True
 
     def _feed(self) -> None:
         while self.waiting and len(self.running) < self.jobs:
@@ -171,7 +198,20 @@ class Pool:
     def _gone(self) -> UnjudgedError:
         self.log.seek(0)
         said = last_line(self.log.read().decode("utf-8", "replace"))
-        return UnjudgedError(f"the process that runs {self.site.label} ended{f': {said}' if said else ''}")
+        at = f" while it imported {self.importing}" if self.importing else ""
+        return UnjudgedError(
+            f"the process that runs {self.site.label} ended{at}{f': {said}' if said else ''}"
+        )
+
+
+def ending(code: int) -> str:
+    """How a process ended, by the return code that `subprocess` gives."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"died of {signal.Signals(-code).name}"
+    except ValueError:
+        return f"died of signal {-code}"
 
 
 def last_line(text: str) -> str:

@@ -32,17 +32,25 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     """The folder that holds the package, so that `mlx_lm/models/x.py` is found in it."""
 
 
-def preload() -> None:
-    """Import the library and all its families, so that no worker has to.
+def preload(deadly: dict[str, str] | None = None) -> Iterator[str]:
+    """Import the library and all its families, so that no worker has to. Each is named before it is imported.
+
+    `deadly`: modules that are left out, because importing them has ended a process, with how it ended.
 
     Raises:
-        UnjudgedError: it cannot be imported.
+        UnjudgedError: the library cannot be imported.
     """
     from mlxdiag.models.mlx import library, zoo
 
     loaded = library.load()
     if isinstance(loaded, Skipped):
         raise UnjudgedError(str(loaded))
+    for name, how in (deadly or {}).items():
+        library.forbid(name, how)
+    for name in zoo.names():
+        yield name
+        library.family(name)
+    yield ""
     if not zoo.families():
         raise UnjudgedError("the library holds no model family")
     importlib.import_module("mlxdiag.audit.judge.judge")  # with all that it needs

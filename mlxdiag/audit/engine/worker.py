@@ -78,7 +78,13 @@ class Started(msgspec.Struct, kw_only=True, tag="started"):
     pid: int
 
 
-Event = Item | Ended | Ready | Started
+class Importing(msgspec.Struct, kw_only=True, tag="importing"):
+    """The server is about to import this part of the library; empty: the parts are done."""
+
+    name: str
+
+
+Event = Item | Ended | Ready | Started | Importing
 
 
 class Worker:
@@ -328,14 +334,19 @@ def write(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def main(preload: str) -> None:
-    """Import by calling `preload` (`module:function`), say so, and serve until the input ends."""
+def main(preload: str, deadly: dict[str, str] | None = None) -> None:
+    """Import by calling `preload` (`module:function`), say so, and serve until the input ends.
+
+    What `preload` yields are names of what it imports next. `deadly` is what it is given where that is not
+    empty: names that it must not import, for they ended a server, with how.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     events = os.dup(1)
     os.dup2(2, 1)  # what libraries print while they are imported is no message
     try:
-        resolve(preload)()
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a broken native library may raise anything
+        for name in resolve(preload)(*([deadly] if deadly else ())) or ():
+            write(events, encode(Importing(name=name)))
+    except BaseException as error:  # noqa: BLE001  a broken native library may raise anything
         text = " ".join(str(error).split()) or type(error).__name__
         write(events, encode(Ready(error=text[:400])))
         return

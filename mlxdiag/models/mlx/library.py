@@ -24,6 +24,8 @@ from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx.families import ABSENT, TEXT_ONLY
 
 COMPILE_SWITCH = "MLX_DISABLE_COMPILE"
+deadly: dict[str, str] = {}
+"""Modules whose import has ended a process, and how: none of them is imported again."""
 
 
 class Broken(Skipped, frozen=True):
@@ -63,6 +65,9 @@ def family(model_type: str) -> ModuleType | Skipped:
     name = importlib.import_module("mlx_lm.utils").MODEL_REMAPPING.get(model_type, model_type)
     if not name.replace("-", "_").isidentifier():
         return Skipped(f"{model_type!r} is not the name of a model family")
+    if name in deadly:
+        file = f"mlx_lm/models/{name}.py"
+        return Broken(f"family {model_type} cannot be imported: the process {deadly[name]}", where=file)
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
@@ -76,6 +81,12 @@ def family(model_type: str) -> ModuleType | Skipped:
     if not (hasattr(module, "Model") and hasattr(module, "ModelArgs")):
         return Skipped(f"mlx_lm.models.{name} is no model family")
     return module
+
+
+def forbid(name: str, how: str) -> None:
+    """Import this module no more, be it for another one's sake, for it ended a process (`how`)."""
+    deadly[name] = how
+    sys.modules[f"mlx_lm.models.{name}"] = None  # type: ignore[assignment]
 
 
 def interruptible() -> bool:

@@ -51,9 +51,9 @@ def test_a_crashed_cell_is_not_tried_again_and_nothing_is_shared_with_the_next_w
 
 
 def test_a_hang_is_a_crash_that_names_the_limit():
-    audit = audited("hanging", limit=0.5)
+    audit = audited("hanging", limit=2.0)
     assert results(audit, "hanging") == ["pass", "crash", "pass", "pass"]
-    assert audit.cells[1].reason == "no answer within 0.5 s, so the process was killed"
+    assert audit.cells[1].reason == "no answer within 2 s, so the process was killed"
     assert audit.cells[1].evidence == {}
 
 
@@ -90,9 +90,9 @@ def test_what_a_worker_forked_is_killed_with_it_and_holds_nothing_up(tmp_path, m
     log = tmp_path / "workers"
     monkeypatch.setenv("STANDIN_LOG", str(log))
     start = time.monotonic()
-    audit = audited(family, limit=0.5)
+    audit = audited(family, limit=2.0)
     assert results(audit, family) == ["pass", second, "pass", "pass"]
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60
     (child,) = (int(line.split()[1]) for line in log.read_text().splitlines() if "child-of" in line)
     assert not runs(child)
 

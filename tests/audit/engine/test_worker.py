@@ -9,7 +9,7 @@ import time
 import msgspec
 import pytest
 
-from mlxdiag.audit.engine.worker import Ended, Event, Item, Ready, Started, Task, resolve
+from mlxdiag.audit.engine.worker import Ended, Event, Importing, Item, Ready, Started, Task, resolve
 from tests.audit.standin import SITE
 
 BOOT = "import sys; sys.path[:0] = {path!r}; from mlxdiag.audit.engine.worker import main; main({preload!r})"
@@ -45,8 +45,10 @@ def send(process, number, call, *arguments, limit=20.0):
 
 
 def hear(process):
-    """The next event, but for the news that a worker has started."""
-    while isinstance(event := msgspec.json.decode(process.stdout.readline(), type=Event), Started):
+    """The next event, but for the news of what is being imported or has started."""
+    while isinstance(
+        event := msgspec.json.decode(process.stdout.readline(), type=Event), Importing | Started
+    ):
         pass
     return event
 

@@ -8,6 +8,6 @@ does not is in `zoo.yaml`, with the reason.
 from __future__ import annotations
 
 from mlxdiag.models.mlx.zoo.build import tiny
-from mlxdiag.models.mlx.zoo.inventory import Inventory, broken, families, inventory, modules
+from mlxdiag.models.mlx.zoo.inventory import Inventory, broken, families, inventory, modules, names
 
-__all__ = ["Inventory", "broken", "families", "inventory", "modules", "tiny"]
+__all__ = ["Inventory", "broken", "families", "inventory", "modules", "names", "tiny"]

@@ -31,6 +31,12 @@ class Inventory(msgspec.Struct, frozen=True):
     """The rest, with the reason."""
 
 
+def names() -> list[str]:
+    """Every module of the library's model package, sorted. The library must be loaded."""
+    package = importlib.import_module("mlx_lm.models")
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+
+
 @cache
 def inventory() -> Inventory:
     """Import every module of the library's model package. A library that is missing has none."""
@@ -38,7 +44,7 @@ def inventory() -> Inventory:
         return Inventory((), {}, {})
     package = importlib.import_module("mlx_lm.models")
     models, broken, others = [], {}, {}
-    for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+    for name in names():
         found = library.family(name)
         if isinstance(found, Skipped) and _is_model(package.__path__, name):
             broken[name] = found

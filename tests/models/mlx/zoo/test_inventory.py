@@ -70,3 +70,23 @@ def test_model_types_that_another_module_runs_have_a_row() -> None:
         "falcon_mamba",
         "nemotron-nas-linear",
     }
+
+
+@pytest.mark.parametrize(
+    ("added", "says"),
+    [("os._exit(0)", "ended with exit code 0"), ("os.kill(os.getpid(), 11)", "died of SIGSEGV")],
+)
+def test_a_family_that_ends_the_process_at_import_is_left_out_and_crashes(
+    tmp_path: Path, added: str, says: str
+) -> None:
+    (folder,) = mlx_lm.__path__
+    shutil.copytree(folder, tmp_path / "mlx_lm")
+    for name in ("qwen3", "gemma2"):
+        with (tmp_path / "mlx_lm" / "models" / f"{name}.py").open("a") as text:
+            text.write(f"\nimport os\n{added}\n")
+    site = Site(first=(str(tmp_path),))
+    families = ("gemma2", "qwen3", "qwen3_moe")
+    found = run(Wanted(families=families, scenarios=("no-cache",), site=site), causes=Causes())
+    assert [cell.result for cell in found.cells] == ["crash", "crash", "pass"]
+    assert [cell.where for cell in found.cells[:2]] == ["mlx_lm/models/gemma2.py", "mlx_lm/models/qwen3.py"]
+    assert all(says in cell.reason for cell in found.cells[:2])
