@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -304,7 +305,8 @@ class Emitter:
 
     def _fetch(self, op: Adopt, place: int, name: str) -> None:
         later = (o for o in self.plan.ops[place:] if isinstance(o, Forward))
-        codes = [code for o in later for feed in o.feeds if feed.seq == op.seq for code in feed.codes][:1]
+        feeds = (feed for o in later for feed in o.feeds if feed.seq == op.seq)
+        codes = [code for feed in islice(feeds, 1) for code in feed.codes if code >= 0]
         codes = [] if op.whole else codes
         ids = [int(i) for i in self.prompts[op.seq].of([*range(op.matched), *codes])]
         owner, _ = self.plan.shared.get(op.seq, (op.seq, 0))
@@ -316,7 +318,7 @@ class Emitter:
             self._begin(op, name, ids, owner)
             return
         self.lines += [
-            f"if {name} is None or len(rest) != {len(ids) - (op.entry - op.trimmed)}:",
+            f"if {name} is None or len(rest) > {len(ids) - (op.entry - op.trimmed)}:",
             "    raise Refused('the prompt cache gives back less, and the rest is prefilled again')",
             f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
         ]
