@@ -11,6 +11,7 @@ import pytest
 from mlxdiag.audit.judge import noise
 from mlxdiag.audit.judge.judge import audit_family, judge
 from mlxdiag.audit.judge.passes import Passes
+from mlxdiag.audit.judge.reading import LISTED
 from mlxdiag.audit.judge.trial import Trial
 from mlxdiag.audit.schedules.scenarios import SCENARIOS, named
 from mlxdiag.models.mlx import zoo
@@ -82,10 +83,11 @@ def test_a_window_that_nobody_enforces_fails_though_the_single_pass_agrees(cell)
     assert found.result == "fail"
     assert {"MD108", "MD302"} <= set(found.codes)
     assert found.oracles == ["geometry", "visibility"]
-    assert found.evidence["positions"] == list(range(8, 20))
+    tokens = parse(found.trace).entries[0].rows[0].tokens
+    assert tokens > 16
+    assert found.evidence["positions"] == list(range(8, tokens + 1))[:LISTED]
     assert found.evidence["max_abs"] == 0.0
     assert "create_attention_mask" in source_line(found.where)
-    assert parse(found.trace).entries[0].rows[0].tokens == 19
 
 
 def test_a_mask_wider_by_one_key_is_seen_in_what_each_query_attends(cell, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_beginning_is_taken_from_the_longer_pass(counting):
 
 def test_one_pass_serves_the_scenarios_of_a_family(counting):
     passes = Passes(counting)
-    for name in ("chunks-above-window", "fresh-over-window", "decode-across-window", "save-and-load"):
+    for name in ("fresh-over-window", "chunks-above-window", "decode-across-window", "save-and-load"):
         setting = prepare(counting, named(name))
         Reference(passes, setting.plan, setting.prompts)
     assert counting.forwards == 1
