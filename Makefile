@@ -12,7 +12,9 @@ ARGS ?=
 comma := ,
 
 # The pages are opened in a real Chromium where there is one; elsewhere those tests are skipped.
-EXTRAS := dev$(if $(shell command -v chromium chromium-browser google-chrome 2>/dev/null),$(comma)browser)
+CHROMIUM := $(shell for name in chromium chromium-browser google-chrome chrome; do \
+  command -v $$name && break; done)
+EXTRAS := dev$(if $(CHROMIUM),$(comma)browser)
 
 # On a CPU the tiny models of the tests spend longer compiling kernels than running them.
 export MLX_DISABLE_COMPILE ?= 1
