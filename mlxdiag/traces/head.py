@@ -127,7 +127,7 @@ def parse_fields(text: str, name: str) -> dict[str, Any]:
             fields[key] = (
                 value if key == "schema" and _SCHEMA.fullmatch(value) else msgspec.json.decode(value)
             )
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return _parse_yaml(text, name)
     return fields
 
