@@ -15,9 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from mlxdiag.bundle.redact import numbers_in
 
-PUBLIC_HOSTS = frozenset(
-    {"github.com", "huggingface.co", "pypi.org", "docs.python.org", "ml-explore.github.io"}
-)
+PUBLIC_HOSTS = frozenset({"github.com", "huggingface.co", "docs.python.org", "ml-explore.github.io"})
 PUBLIC_OWNERS = frozenset(
     {
         "ml-explore",
