@@ -12,7 +12,7 @@ from mlxdiag.audit.cell import Cell, Fault
 from mlxdiag.audit.judge import judge, reading
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.passes import Passes, Reference
-from mlxdiag.audit.repro.assemble import Subject, compose, forwards
+from mlxdiag.audit.repro.assemble import Subject, compose, forwards, module_of
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -150,7 +150,7 @@ def _of(
 
 def _called(instance: Instance) -> str:
     """The module that the script builds, which a fault of several families need not name first."""
-    module = type(instance.model).__module__
+    module = module_of(instance)
     return module if module.endswith(f".{instance.name}") else f"{module} ({instance.name})"
 
 

@@ -13,7 +13,7 @@ from mlxdiag.audit.repro import caller, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import helpers
 from mlxdiag.audit.schedules.schedules import KEEP
-from mlxdiag.models.adapter import Instance
+from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
 from mlxdiag.replay.prompts import Prompt
 
@@ -65,7 +65,7 @@ def _parts(subject: Subject) -> Iterator[str]:
     sight = "by_sight" in looks
     yield "#!/usr/bin/env python3\n" + _docstring(subject, looks)
     future = "from __future__ import annotations\n\n" if source else ""
-    imports = [_imported(type(instance.model).__module__, "family")]
+    imports = [_imported(module_of(instance), "family")]
     if masks:
         imports.append(_imported(instance.module.__name__, "text_family"))
     opening = parts.OPENING.format(family="\n    ".join(imports))
@@ -162,6 +162,15 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
     ]
     body = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{body}\n"""'
+
+
+def module_of(instance: Instance) -> str:
+    """The module that the script builds: what the config names, which may take its `Model` from another."""
+    from mlxdiag.models.mlx import library
+
+    module = library.family(str(instance.config["model_type"]))
+    assert not isinstance(module, Skipped)
+    return module.__name__
 
 
 def _imported(module: str, name: str) -> str:

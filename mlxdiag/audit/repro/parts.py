@@ -46,10 +46,14 @@ def build():
 
 
 def draw(name, start, embedding):
+    number = int.from_bytes(hashlib.sha256(f"{SEED}:{name}".encode()).digest()[:8], "little")
+    key = mx.random.key(number)
+    if start.dtype in (mx.uint8, mx.uint32):  # quantised: random bits
+        high, low = mx.random.randint(0, 1 << 16, (2, *start.shape), dtype=mx.uint32, key=key)
+        return (high * (1 << 16) + low).astype(start.dtype)
     if not mx.issubdtype(start.dtype, mx.floating):
         return start
-    number = int.from_bytes(hashlib.sha256(f"{SEED}:{name}".encode()).digest()[:8], "little")
-    noise = mx.random.normal(start.shape, key=mx.random.key(number))
+    noise = mx.random.normal(start.shape, key=key)
     owner, leaf = ([""] + name.split("."))[-2:]
     first = start.reshape(-1)[0].item()
     constant = mx.all(start == first).item()
