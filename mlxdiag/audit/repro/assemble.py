@@ -9,9 +9,9 @@ from pprint import pformat
 
 import msgspec
 
-from mlxdiag.audit.repro import caller, parts
+from mlxdiag.audit.repro import caller, looks, parts
 from mlxdiag.audit.repro.emit import Emitter
-from mlxdiag.audit.repro.library_calls import helpers
+from mlxdiag.audit.repro.library_calls import HELPERS
 from mlxdiag.audit.schedules.schedules import KEEP
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
@@ -48,7 +48,7 @@ def compose(subject: Subject) -> str:
     """The text of the script.
 
     Raises:
-        UnjudgedError: a step that no script can do.
+        UnjudgedError: drafts that the library's loop cannot make.
     """
     text = "\n\n".join(part.rstrip("\n") for part in _parts(subject))
     return text.rstrip() + "\n"
@@ -61,9 +61,9 @@ def _parts(subject: Subject) -> Iterator[str]:
     lines = emitter.emit()
     masks = list(caller.masks(plan))
     consumer = list(caller.consumer(subject.policy, plan, instance))
-    looks = checks(subject, samples=emitter.samples)
-    sight = "by_sight" in looks
-    yield "#!/usr/bin/env python3\n" + _docstring(subject, looks)
+    checks = _checks(subject, samples=emitter.samples)
+    sight = "by_sight" in checks
+    yield "#!/usr/bin/env python3\n" + _docstring(subject, checks)
     future = "from __future__ import annotations\n\n" if source else ""
     imports = [_imported(module_of(instance), "family")]
     if masks:
@@ -72,33 +72,33 @@ def _parts(subject: Subject) -> Iterator[str]:
     if any("importlib" in line for line in imports):
         opening = opening.replace("import hashlib\n", "import hashlib\nimport importlib\n")
     yield future + opening
-    yield from _settings(subject, sight)
+    yield _settings(subject, checks)
     yield parts.BUILD
     yield from source
     yield _run(bool(masks), emitter.samples)
-    yield parts.SPY if sight else parts.NO_SPY
+    yield looks.SPY if sight else parts.NO_SPY
     yield from masks
     yield from consumer
-    yield from helpers(list(emitter.used))
+    yield from (HELPERS[name] for name in emitter.used)
     yield "def schedule(run):\n" + "\n".join(f"    {line}" for line in lines)
-    if "the_sampled_row" in looks:
-        yield parts.SAMPLED
-    if "by_generating" in looks:
-        yield parts.GENERATE
-    if "against_the_single_pass" in looks:
-        yield parts.SINGLE_PASS.format(single="make_prompt_cache(model)")
-    if "by_trimming" in looks:
-        yield parts.TRIMMING
-    if "by_storing" in looks:
-        yield parts.STORING
+    if "the_sampled_row" in checks:
+        yield looks.SAMPLED
+    if "by_generating" in checks:
+        yield looks.GENERATE
+    if "against_the_single_pass" in checks:
+        yield looks.SINGLE_PASS
+    if "by_trimming" in checks:
+        yield looks.TRIMMING
+    if "by_storing" in checks:
+        yield looks.STORING
     if sight or consumer:
-        yield parts.ATTENTION_OF
+        yield looks.ATTENTION_OF
     if sight:
-        yield parts.SIGHT
-    yield _main(looks, bool(consumer), subject)
+        yield looks.SIGHT
+    yield _main(checks, bool(consumer), subject)
 
 
-def checks(subject: Subject, *, samples: bool = False) -> list[str]:
+def _checks(subject: Subject, *, samples: bool) -> list[str]:
     """What a script looks at: logits where the single pass is right and comparable, else sight.
 
     Where the cap leaves nothing but a token itself to see, what changes with its input tells nothing: then at
@@ -111,8 +111,8 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
     crashed = not {"MD901", "MD906"}.isdisjoint(codes)
     parity = comparable and (any(code.startswith("MD4") for code in codes) or crashed)
     if parity:
-        looks = [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
-        return [*looks, "by_generating"] if drafts(plan) else looks
+        checks = [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
+        return [*checks, "by_generating"] if _drafts(plan) else checks
     if crashed:
         return []
     if any(0 < choice.cap <= KEEP for choice in plan.caches.values()):
@@ -121,19 +121,19 @@ def checks(subject: Subject, *, samples: bool = False) -> list[str]:
     return ["by_trimming", "by_sight"] if trims and "MD204" in codes else ["by_sight"]
 
 
-def drafts(plan: Plan) -> tuple[list[str], int] | None:
-    """Where tokens are rolled back as the library itself does it: sequences, and the longest draft."""
+def _drafts(plan: Plan) -> int:
+    """Tokens of the longest draft, where some are rolled back as the library itself does it; else 0."""
     if plan.scheduler.looped:
-        return None  # the schedule itself runs in the library's loop
+        return 0  # the schedule itself runs in the library's loop
     cuts = [op for op in plan.ops if isinstance(op, Cut) and op.phase == "rollback"]
     own = not plan.planted and not any(op.kept for op in cuts)
     verified = [op.width for op in plan.forwards if op.phase == "verify"]
     if not cuts or not own or not verified or any(len(op.feeds) > 1 for op in plan.forwards):
-        return None
-    return [op.seqs[0] for op in cuts], max(max(verified) - 1, 1)
+        return 0
+    return max(max(verified) - 1, 1)
 
 
-def _docstring(subject: Subject, looks: list[str]) -> str:
+def _docstring(subject: Subject, checks: list[str]) -> str:
     plan = subject.plan
     lines = [subject.title, ""]
     if subject.passes:
@@ -154,7 +154,7 @@ def _docstring(subject: Subject, looks: list[str]) -> str:
         "by_storing": "whether a token's own key and value are among those that attention gets",
         "by_sight": "which positions each query of a layer really sees",
     }
-    looked = "; ".join(["no exception", *(shown[look] for look in looks)])
+    looked = "; ".join(["no exception", *(shown[check] for check in checks)])
     lines += [
         f"Looked at: {looked}.",
         "Needs mlx-lm and nothing else: no checkpoint, no network, tiny random weights.",
@@ -181,7 +181,7 @@ def _imported(module: str, name: str) -> str:
     return f"{name} = importlib.import_module({module!r})"
 
 
-def _settings(subject: Subject, sight: bool) -> Iterator[str]:
+def _settings(subject: Subject, checks: list[str]) -> str:
     from mlxdiag.models.mlx.families import DRAWS, EMPTIED, Draw
 
     instance = subject.instance
@@ -195,19 +195,18 @@ def _settings(subject: Subject, sight: bool) -> Iterator[str]:
         f"MEANS = {dict(draw.vectors)!r}",
         f"EMPTIED = {EMPTIED.get(instance.geometry.architecture)!r}  # ids beyond a tiny vocabulary",
     ]
-    if "against_the_single_pass" in checks(subject):
+    if "against_the_single_pass" in checks:
         lines.append(
             f"TOLERANCE = {subject.tolerance:.3g}  # of the spread of the logits: far above rounding"
         )
-    drafted = drafts(subject.plan)
-    if drafted is not None:
+    if longest := _drafts(subject.plan):
         first = next(op.feeds[0] for op in subject.plan.forwards)
         prompt = [int(i) for i in subject.prompts[first.seq].of(first.codes)]
-        lines.append(f"PROMPT, DRAFTS, TOKENS = {prompt}, {drafted[1]}, {GENERATED}")
-    if sight:
+        lines.append(f"PROMPT, DRAFTS, TOKENS = {prompt}, {longest}, {GENERATED}")
+    if "by_sight" in checks:
         lines.append(f"LAYERS = {_layers(subject)!r}  # index, kind, window, pinned keys")
     lines.append(f"CONFIG = {pformat(instance.config, width=WIDTH - 10, compact=True)}")
-    yield "\n".join(lines)
+    return "\n".join(lines)
 
 
 def _sharper(instance: Instance, query: float) -> dict[str, float]:
@@ -264,20 +263,20 @@ def _run(masks: bool, samples: bool) -> str:
     return text
 
 
-def _main(looks: list[str], consumer: bool, subject: Subject) -> str:
+def _main(checks: list[str], consumer: bool, subject: Subject) -> str:
     lines = [parts.MAIN_OPENING]
-    if "by_generating" in looks:
+    if "by_generating" in checks:
         # A library may mend its caches, or keep speculative decoding away from them: either is right.
         looked = "against_the_single_pass(run) and by_generating()"
     else:
-        looked = " or ".join(f"{look}(run)" for look in looks)
-    if looks:
+        looked = " or ".join(f"{check}(run)" for check in checks)
+    if checks:
         lines.append(f"    try:\n        wrong = {looked}\n")
         lines.append("    except Refused as refusal:\n        return refused(refusal)\n")
         lines.append("    except Exception as error:\n")
-        watched = ", watched=True" if {"by_sight", "by_storing"} & set(looks) else ""
+        watched = ", watched=True" if {"by_sight", "by_storing"} & set(checks) else ""
         lines.append(f'        return broken(error, "while it is looked at"{watched})\n')
-    if looks:
+    if checks:
         right = "the schedule is right" if subject.passes else "the fault is not there"
         lines.append(f'    print("FAULT" if wrong else "OK: {right}")\n')
         lines.append("    return 1 if wrong else 0\n")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from mlxdiag.audit.repro.drafts import BEGIN, SPECULATE
-from mlxdiag.errors import UnjudgedError
 
 HELPERS = {
     "speculate": SPECULATE,
@@ -95,15 +92,3 @@ def evict(cache, cap, sinks):
 ''',
 }
 """Short functions around the library's methods, by name; a script holds those that it calls."""
-
-
-def helpers(used: Sequence[str]) -> Iterator[str]:
-    """The text of the helpers that a script calls.
-
-    Raises:
-        UnjudgedError: there is none of that name.
-    """
-    for name in used:
-        if name not in HELPERS:
-            raise UnjudgedError(f"no script can {name}")
-        yield HELPERS[name]
