@@ -15,7 +15,6 @@ from mlxdiag.cli.audit_result import Given, finish
 from mlxdiag.cli.settings import Settings, refuse_overwriting, settle
 from mlxdiag.cli.streams import complain, put
 from mlxdiag.errors import CLEAN, UnjudgedError, UsageError
-from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
     from mlxdiag.audit.cell import Audit
@@ -76,12 +75,7 @@ def main(
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="SECONDS", help="That one cell may take.")
     ] = 60.0,
-    show_all: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Show the rows of families without a wrong cell, and accepted faults in full, too."
-        ),
-    ] = False,
+    show_all: options.ShowAll = False,
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the scenarios and families, and run nothing.")
     ] = False,
@@ -95,7 +89,6 @@ def main(
 ) -> int:
     """Audit the installed library: every model family, every scheduling path, judged by three oracles."""
     settings = settle(
-        [rule.code for rule in RULES],
         format=format,
         output=output,
         force=force,

@@ -16,7 +16,6 @@ from mlxdiag.errors import UnreadableError, UsageError
 from mlxdiag.inspect.call import Call
 from mlxdiag.inspect.findings import Report
 from mlxdiag.inspect.inspector import Inspector
-from mlxdiag.inspect.rules import RULES
 from mlxdiag.reports.masks import Keeper
 
 STDIN = "/dev/stdin"
@@ -39,7 +38,6 @@ def main(
 ) -> int:
     """Judge traces: which call broke which rule, and what that breaks."""
     settings = settle(
-        [rule.code for rule in RULES],
         format=format,
         output=output,
         force=force,

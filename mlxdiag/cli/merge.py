@@ -11,7 +11,6 @@ from mlxdiag.cli import options
 from mlxdiag.cli.audit_result import Given, finish
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import settle
-from mlxdiag.inspect.rules import RULES
 
 
 def main(
@@ -21,12 +20,7 @@ def main(
     ],
     baseline: options.Baseline = None,
     write_baseline: options.WriteBaseline = None,
-    show_all: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Show the rows of families without a wrong cell, and accepted faults in full, too."
-        ),
-    ] = False,
+    show_all: options.ShowAll = False,
     format: options.Format = None,
     output: options.Output = None,
     force: options.Force = False,
@@ -37,7 +31,6 @@ def main(
 ) -> int:
     """Join the shards of one audit; a missing or a double shard is an error."""
     settings = settle(
-        [rule.code for rule in RULES],
         format=format or form_of(output),
         output=output,
         force=force,

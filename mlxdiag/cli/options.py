@@ -49,3 +49,9 @@ WriteBaseline = Annotated[
     Path | None,
     typer.Option("--write-baseline", metavar="FILE", help="List everything found here, as a baseline."),
 ]
+ShowAll = Annotated[
+    bool,
+    typer.Option(
+        "--all", help="Show the rows of families without a wrong cell, and accepted faults in full, too."
+    ),
+]

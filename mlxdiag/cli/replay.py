@@ -14,7 +14,6 @@ from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import settle
 from mlxdiag.cli.streams import complain, put
 from mlxdiag.errors import CLEAN, MlxdiagError, UnjudgedError, UnreadableError, UsageError
-from mlxdiag.inspect.rules import RULES
 
 if TYPE_CHECKING:
     from mlxdiag.inspect.call import Call
@@ -70,7 +69,6 @@ def main(
     from mlxdiag.reports.masks import of_trace
 
     settings = settle(
-        [rule.code for rule in RULES],
         format=format,
         output=None,
         force=force,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settle(
-    codes: Iterable[str],
     *,
     format: str | None = None,
     output: Path | None = None,
@@ -39,13 +38,15 @@ def settle(
     fail_on: str | None = None,
     expect: str | None = None,
 ) -> Settings:
-    """Merge and check. `codes` are the codes that exist.
+    """Merge and check.
 
     Raises:
         UsageError: an unknown format, severity, code or key of pyproject.toml, or an output that would
             be overwritten.
     """
-    known = sorted(codes)
+    from mlxdiag.inspect.rules import RULES  # the verbs that judge nothing start sooner without them
+
+    known = sorted(rule.code for rule in RULES)
     config = _configured(Path.cwd())
     settings = Settings(
         format=one_of("format", format or config.get("format", "text"), FORMATS),

@@ -4,8 +4,6 @@ from mlxdiag.cli.settings import settle
 from mlxdiag.errors import UsageError
 from tests.cli.program import HEALTHY, SHORT_BUT_RIGHT, SHORT_MASK, call
 
-CODES = ["MD101", "MD102", "MD201"]
-
 
 def configure(folder, text):
     (folder / "pyproject.toml").write_text(text)
@@ -13,11 +11,11 @@ def configure(folder, text):
 
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_default(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert settle(CODES).format == "text"
+    assert settle().format == "text"
     configure(tmp_path, '[tool.mlxdiag]\nformat = "json"\nselect = ["MD1"]\nfail-on = "warning"\n')
-    settings = settle(CODES, select=["MD2"])
+    settings = settle(select=["MD2"])
     assert (settings.format, settings.select, settings.fail_on) == ("json", ("MD2",), "warning")
-    assert settle(CODES, format="sarif").format == "sarif"
+    assert settle(format="sarif").format == "sarif"
 
 
 def test_the_nearest_file_with_a_table_counts(tmp_path, monkeypatch):
@@ -26,7 +24,7 @@ def test_the_nearest_file_with_a_table_counts(tmp_path, monkeypatch):
     inner.mkdir(parents=True)
     configure(tmp_path / "a", "[tool.other]\n")
     monkeypatch.chdir(inner)
-    assert settle(CODES).format == "json"
+    assert settle().format == "json"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +44,7 @@ def test_a_wrong_table_is_a_usage_error_that_says_where(tmp_path, monkeypatch, t
     monkeypatch.chdir(tmp_path)
     configure(tmp_path, text)
     with pytest.raises(UsageError, match=told.replace("(", r"\(")):
-        settle(CODES)
+        settle()
 
 
 def test_the_table_reaches_the_verb(trace, capsys, tmp_path):
