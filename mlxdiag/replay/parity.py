@@ -24,9 +24,15 @@ class Compared(msgspec.Struct, frozen=True):
 
     count: int
     max_abs: float
-    first: int | None
+    wrong: tuple[int, ...]
+    """Positions that differ by more than the tolerance, in the order that they were compared in."""
     margin: float | None
     tolerance: float
+
+    @property
+    def first(self) -> int | None:
+        """The first of the wrong positions."""
+        return self.wrong[0] if self.wrong else None
 
     def record(self, reference: str) -> Parity:
         """As the trace writes it."""
@@ -54,12 +60,10 @@ def compare(seen: Floats, reference: Floats, positions: list[int], tolerance: fl
     wanted = reference[np.asarray(positions, dtype=np.int64)]
     differences = np.abs(seen - wanted).max(axis=-1)
     differences = np.where(np.isnan(differences), np.inf, differences)
-    wrong = np.flatnonzero(differences > tolerance)
-    first = margin = None
-    if len(wrong):
-        at = int(wrong[0])
-        top = np.partition(wanted[at], -2)[-2:]
-        first, margin = positions[at], float(top[1] - top[0])
-    return Compared(
-        len(positions), float(differences.max()) if len(positions) else 0.0, first, margin, tolerance
-    )
+    wrong = np.flatnonzero(differences > tolerance).tolist()
+    margin = None
+    if wrong:
+        top = np.partition(wanted[wrong[0]], -2)[-2:]
+        margin = float(top[1] - top[0])
+    worst = float(differences.max()) if len(positions) else 0.0
+    return Compared(len(positions), worst, tuple(positions[at] for at in wrong), margin, tolerance)

@@ -23,7 +23,7 @@ from mlxdiag.replay.consumer import Consumer
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
 from mlxdiag.replay.oracle import Reference, replay_tape
 from mlxdiag.replay.padding import announced
-from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Floats, compare
+from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Compared, Floats, compare
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.stage import Group, Stage
 from mlxdiag.replay.store import Store
@@ -169,6 +169,10 @@ class Runner:
         )
 
     def _parity(self, op: Forward, feed: Feed, own: Floats) -> Parity | None:
+        compared = self._compare(op, feed, own)
+        return compared.record(REFERENCE) if compared is not None else None
+
+    def _compare(self, op: Forward, feed: Feed, own: Floats) -> Compared | None:
         """Logits `[tokens, V]` of a row's real tokens against the oracle's."""
         if self.oracle is None or not feed.tokens or op.assumed is not None or not self._comparable(feed):
             return None
@@ -179,7 +183,7 @@ class Runner:
             return None
         reference, unit = found
         positions = list(range(len(history) - feed.tokens, len(history)))
-        return compare(own, reference, positions, self.tolerance * unit).record(REFERENCE)
+        return compare(own, reference, positions, self.tolerance * unit)
 
     def _comparable(self, feed: Feed) -> bool:
         """Rounding moves the logits of a quantised sequence like a fault, and so do keys lost to a cap."""

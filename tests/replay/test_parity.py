@@ -30,3 +30,8 @@ def test_a_nan_is_an_infinite_difference_and_never_agreement():
 
 def test_a_difference_within_the_tolerance_is_none():
     assert compare(REFERENCE + np.float32(5e-4), REFERENCE, [0, 1, 2], 1e-3).first is None
+
+
+def test_every_differing_position_is_told():
+    seen = REFERENCE + logits([0, 0, 1], [0, 0, 0], [0, np.nan, 0])
+    assert compare(seen[[2, 1, 0]], REFERENCE, [2, 1, 0], 1e-3).wrong == (2, 0)

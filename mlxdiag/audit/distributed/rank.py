@@ -22,7 +22,7 @@ from mlxdiag.audit.judge import noise
 from mlxdiag.audit.judge.reading import crash_site
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.models.mlx import library, zoo
-from mlxdiag.replay.parity import Floats, spread
+from mlxdiag.replay import parity
 from mlxdiag.replay.prompts import special_ids
 
 TENSOR, PIPELINE = "tensor-parallel", "pipeline"
@@ -121,7 +121,7 @@ class Rank:
         for name, schedule in SCHEDULES.items():
             self.during = name
             together = run(instance, ids, *schedule)
-            found.append(compare(name, together, alone[name], relative * spread(alone[name])))
+            found.append(compare(name, together, alone[name], relative * parity.spread(alone[name])))
         return Told(family, kind, "done", differences=found, layers=held(instance.model))
 
 
@@ -162,7 +162,7 @@ def tokens(instance: Instance, seed: int) -> np.ndarray[Any, Any]:
     return drawn.astype(np.int32).reshape(2, LENGTH)
 
 
-def run(instance: Instance, ids: np.ndarray[Any, Any], rows: int, pieces: tuple[int, ...]) -> Floats:
+def run(instance: Instance, ids: np.ndarray[Any, Any], rows: int, pieces: tuple[int, ...]) -> parity.Floats:
     """Logits [rows * LENGTH, V] of the first rows of `ids`, fed in these pieces on fresh caches."""
     import mlx.core as mx
 
@@ -171,21 +171,16 @@ def run(instance: Instance, ids: np.ndarray[Any, Any], rows: int, pieces: tuple[
         piece = instance.forward(ids[:rows, start : start + length], caches)
         logits.append(np.array(piece.astype(mx.float32)))
         start += length
-    joined: Floats = np.concatenate(logits, axis=1)
+    joined: parity.Floats = np.concatenate(logits, axis=1)
     return joined.reshape(-1, joined.shape[-1])
 
 
-def compare(name: str, seen: Floats, reference: Floats, tolerance: float) -> Difference:
-    """NaN counts as a difference of infinity."""
-    apart = np.abs(seen - reference).max(axis=-1)
-    apart = np.where(np.isnan(apart), np.inf, apart)
-    wrong = [int(at) for at in np.flatnonzero(apart > tolerance)]
-    margin = None
-    if wrong:
-        top = np.partition(reference[wrong[0]], -2)[-2:]
-        margin = float(top[1] - top[0])
+def compare(name: str, seen: parity.Floats, reference: parity.Floats, tolerance: float) -> Difference:
+    """Logits `[n, V]` of a schedule against those of the same schedule in one process."""
+    found = parity.compare(seen, reference, list(range(len(seen))), tolerance)
     # JSON has no infinity.
-    return Difference(name, len(apart), float(min(apart.max(), 1e38)), tolerance, wrong, margin)
+    largest = min(found.max_abs, 1e38)
+    return Difference(name, found.count, largest, tolerance, list(found.wrong), found.margin)
 
 
 def _end_with(parent: int) -> None:

@@ -108,13 +108,11 @@ class CappedTrial(Trial):
         if held is None or not entry.output:
             return entry
         positions, own = held
-        tolerance = self.tolerance * spread(reference)
-        parity = compare(own, reference, positions, tolerance).record(REFERENCE)
-        off = ~(np.abs(own - reference[positions]).max(axis=-1) <= tolerance)
-        if off.any():
-            wrong = tuple(positions[at] for at in np.flatnonzero(off))
-            self.differences.append(Difference(entry.step or 0, next(iter(self.plan.lengths)), wrong))
-        output: Output = msgspec.structs.replace(entry.output[0], parity=parity)
+        compared = compare(own, reference, positions, self.tolerance * spread(reference))
+        if compared.wrong:
+            (seq,) = self.plan.lengths
+            self.differences.append(Difference(entry.step or 0, seq, compared.wrong))
+        output: Output = msgspec.structs.replace(entry.output[0], parity=compared.record(REFERENCE))
         return msgspec.structs.replace(entry, output=[output])
 
 
@@ -122,7 +120,11 @@ def lacking(call: Attention, lost: list[tuple[int, int, int]]) -> Attention:
     """The call with these (row, query, position) among its missing keys."""
     held, totals = [tuple(triple) for triple in call.missing or []], call.totals or {}
     more = [triple for triple in lost if triple not in held]
-    counted = {"missing": totals.get("missing", 0) + len(more), "wrong_queries": 1}
+    queries = {(row, query) for row, query, _ in lost}
+    counted = {
+        "missing": totals.get("missing", 0) + len(more),
+        "wrong_queries": max(totals.get("wrong_queries", 0), len(queries)),
+    }
     return msgspec.structs.replace(call, missing=[*held, *more], totals={**totals, **counted})
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
 from mlxdiag.audit.judge.tame import tamed
@@ -17,11 +16,11 @@ from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
 from mlxdiag.replay import entries
 from mlxdiag.replay.ops import Cut, Event, Feed, Forward, Op, Plan
 from mlxdiag.replay.oracle import Reference
-from mlxdiag.replay.parity import Floats
+from mlxdiag.replay.parity import Compared, Floats
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
 from mlxdiag.replay.stage import Group
-from mlxdiag.traces.types import Entry, Parity, Row, Trace
+from mlxdiag.traces.types import Entry, Row, Trace
 
 BUFFER_STEP = 4
 """Slots by which caches grow while a schedule runs. The library has 256, which no schedule fills: what is
@@ -133,21 +132,11 @@ class Trial(Runner):
         """Always: the reference is rounded as the caches are."""
         return True
 
-    def _parity(self, op: Forward, feed: Feed, own: Floats) -> Parity | None:
-        parity = super()._parity(op, feed, own)
-        if parity is not None and parity.first is not None:
-            self.differences.append(Difference(self.step, feed.seq, self._wrong(feed, own, parity)))
-        return parity
-
-    def _wrong(self, feed: Feed, own: Floats, parity: Parity) -> tuple[int, ...]:
-        held = self.tapes[feed.seq].own if feed.seq in self.tapes else []
-        history = held + [code for code in feed.codes if code >= 0]
-        assert self.oracle is not None
-        found = self.oracle.logits(feed.seq, history)
-        assert found is not None
-        start = len(history) - feed.tokens
-        off = ~(np.abs(own - found[0][start:]).max(axis=-1) <= (parity.tolerance or 0.0))
-        return tuple(int(start + at) for at in np.flatnonzero(off))
+    def _compare(self, op: Forward, feed: Feed, own: Floats) -> Compared | None:
+        compared = super()._compare(op, feed, own)
+        if compared is not None and compared.wrong:
+            self.differences.append(Difference(self.step, feed.seq, compared.wrong))
+        return compared
 
 
 @contextmanager

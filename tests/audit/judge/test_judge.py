@@ -213,8 +213,7 @@ def test_nothing_judged_is_never_a_pass(cell, monkeypatch):
 
 
 def test_a_fault_of_the_judge_itself_is_raised(cell, monkeypatch):
-    monkeypatch.setattr(Trial, "_wrong", lambda *_: 1 / 0)
-    monkeypatch.setattr("mlxdiag.audit.judge.noise.tolerance", lambda _: -1.0)
+    monkeypatch.setattr(Trial, "_compare", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cell("mixtral", "fresh-over-window")
 
