@@ -49,11 +49,9 @@ def _pieces(script: Script, sizes: Sizes, last: int) -> None:
     step = sizes.window // 2
     lengths = {"a": 2 * step + last, "b": step + 2, "c": step - 1}
     script.event("merge", *lengths)
-    begun = dict.fromkeys(lengths, 0)
-    while any(begun[seq] < lengths["a"] for seq in lengths):
-        width = min(step, lengths["a"] - begun["a"])
-        script.batch({seq: max(0, min(width, n - begun[seq])) for seq, n in lengths.items()}, width=width)
-        begun = {seq: at + width for seq, at in begun.items()}
+    for begin in range(0, lengths["a"], step):
+        width = min(step, lengths["a"] - begin)
+        script.batch({seq: max(0, min(width, n - begin)) for seq, n in lengths.items()}, width=width)
     script.event("finalize", *lengths)
     script.decode(2, *lengths)
 

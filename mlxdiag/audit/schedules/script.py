@@ -50,13 +50,10 @@ class Script:
             rows.append(self._row(seq, count, left_padding=sides[0], right_padding=sides[1]))
         self._forward(rows, None)
 
-    def cut(self, tokens: int, *seqs: str, phase: str = "trim") -> None:
+    def cut(self, tokens: int, seq: str = "a", *, phase: str = "trim") -> None:
         """Take tokens off the end: a trim, or the rollback of rejected drafts."""
-        names = seqs or ("a",)
-        rows = [Row(seq=seq, asked=tokens, done=tokens) for seq in names]
-        for seq in names:
-            self.offsets[seq] -= tokens
-        self._add(phase, rows)
+        self.offsets[seq] -= tokens
+        self._add(phase, [Row(seq=seq, asked=tokens, done=tokens)])
 
     def adopt(self, seq: str, *, matched: int, entry: int, total: int | None = None) -> None:
         """Start a sequence from a stored entry of another one, what does not match cut off.
@@ -72,11 +69,9 @@ class Script:
         """save, load, merge, filter, extend, extract, finalize or quantize of these sequences."""
         self._add(phase, [Row(seq=seq) for seq in seqs or ("a",)])
 
-    def trace(self, model: Model, scheduler: Scheduler | None = None, note: str | None = None) -> Trace:
+    def trace(self, model: Model, scheduler: Scheduler | None = None) -> Trace:
         """The whole, for this model."""
-        header = Header(
-            source={"program": "mlxdiag audit-models"}, model=model, scheduler=scheduler, note=note
-        )
+        header = Header(source={"program": "mlxdiag audit-models"}, model=model, scheduler=scheduler)
         return Trace(header, self.entries)
 
     def _row(
