@@ -18,6 +18,7 @@ import numpy as np
 from mlxdiag.audit.judge.tame import tamed
 from mlxdiag.audit.judge.trial import RefusedError, Trial
 from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.mlx.batching import GROUP
 from mlxdiag.models.mlx.probe import CacheEvent
 from mlxdiag.models.mlx.probe_tags import tag_of
 from mlxdiag.replay import entries
@@ -29,9 +30,6 @@ from mlxdiag.replay.run import Runner
 from mlxdiag.replay.store import Store
 from mlxdiag.replay.tape import Tape, code
 from mlxdiag.traces.types import Entry, Row
-
-GROUP = 32
-"""As `batching.quantize` groups."""
 
 
 class Rounds(msgspec.Struct, frozen=True):

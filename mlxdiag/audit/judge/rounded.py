@@ -12,8 +12,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-GROUP = 32
-"""As `batching.quantize` groups."""
+from mlxdiag.models.mlx.batching import GROUP
 
 
 class RoundedKVCache(KVCache):  # type: ignore[misc]

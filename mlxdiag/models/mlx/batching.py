@@ -15,6 +15,10 @@ from mlxdiag.errors import UnjudgedError
 
 Caches = list[Any]
 
+GROUP = 32
+"""Numbers of a key or value that are quantised together: the smallest group that MLX has, since the keys of a
+tiny model are short."""
+
 
 def merge(rows: list[Caches]) -> Caches:
     """One batch cache per layer, a row per entry of `rows`.
@@ -121,7 +125,7 @@ def through_a_file(caches: Caches) -> Caches:
         return loaded
 
 
-def quantize(caches: Caches, bits: int, group_size: int = 32) -> None:
+def quantize(caches: Caches, bits: int) -> None:
     """Replace each cache that says it can be quantised, in place, as `maybe_quantize_kv_cache` does.
 
     Raises:
@@ -129,7 +133,7 @@ def quantize(caches: Caches, bits: int, group_size: int = 32) -> None:
     """
     for i, cache in enumerate(caches):
         if hasattr(cache, "to_quantized"):
-            caches[i] = cache.to_quantized(group_size=group_size, bits=bits)
+            caches[i] = cache.to_quantized(group_size=GROUP, bits=bits)
 
 
 def evaluate(caches: Caches) -> None:

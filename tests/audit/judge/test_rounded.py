@@ -10,6 +10,7 @@ from mlxdiag.audit.judge import rounded
 from mlxdiag.audit.judge.judge import judge
 from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.models.mlx import zoo
+from mlxdiag.models.mlx.batching import GROUP
 
 
 def filled(tokens=5):
@@ -21,11 +22,11 @@ def filled(tokens=5):
 def test_what_it_holds_is_what_the_quantised_cache_holds():
     held = filled()
     twin = rounded.RoundedKVCache.of(held, 8)
-    quantised = held.to_quantized(group_size=rounded.GROUP, bits=8)
+    quantised = held.to_quantized(group_size=GROUP, bits=8)
     more = mx.random.normal((1, 2, 3, 32), key=mx.random.key(7))
     keys, _ = twin.update_and_fetch(more, more)
     triple, _ = quantised.update_and_fetch(more, more)
-    expected = mx.dequantize(*triple, group_size=rounded.GROUP, bits=8)
+    expected = mx.dequantize(*triple, group_size=GROUP, bits=8)
     np.testing.assert_array_equal(np.array(keys), np.array(expected))
     assert not hasattr(twin, "bits")
 
