@@ -10,6 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 SCHEMA = "mlxdiag.audit/1"
+LIBRARY = "mlx-lm"
+"""The audited library, by the name of its package."""
 
 Result = Literal["pass", "fail", "crash", "unsupported", "skipped"]
 """pass: judged and right. fail: an oracle says that attention or logits are wrong. crash: the library threw,
@@ -45,7 +47,7 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     trace: str = ""
     """The schedule as a trace (text), for cells that are not pass or skipped."""
     signature: str = ""
-    """What two cells of one cause have in common; see `faults.py`."""
+    """What two cells of one cause have in common; see `faults.faults`."""
     seconds: float = 0.0
     noise: float = 0.0
     """The family's noise floor on its way to `Audit.noise`."""
@@ -122,7 +124,7 @@ class Audit(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduling path. `schedules.scenarios.SCENARIOS` is the visible tuple of them."""
+    """A scheduling path. `engine.table.COLUMNS` is the visible tuple of them all."""
 
     name: str
     """Kebab case, stable: baselines and `--scenario` use it."""

@@ -13,22 +13,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell, Scenario
+from mlxdiag.audit.cell import LIBRARY, Cell
 from mlxdiag.audit.distributed.launch import RANKS, Launch
 from mlxdiag.audit.distributed.rank import PIPELINE, SCHEDULES, TENSOR, Difference, Told
+from mlxdiag.audit.engine.death import message, where
+from mlxdiag.audit.engine.pool import last_line
 from mlxdiag.audit.judge.reading import LISTED, REFUSALS, crash_code
 
-LIBRARY = "mlx-lm"
 QUIET = 30.0
 """Seconds without a word from either rank after which they hang."""
 LIMIT = 600.0
 """Seconds for all families together."""
-
-SCENARIOS = (
-    Scenario(name=TENSOR, title="split over two processes by heads", group="distributed"),
-    Scenario(name=PIPELINE, title="split over two processes by layers", group="distributed"),
-)
-"""In the order of the table."""
 
 LOST = "connection to a peer was lost"
 """What the ring says in the rank that is left alone."""
@@ -87,7 +82,7 @@ def audit_distributed(
 def _broken(todo: list[str], words: Words, launch: Launch) -> Iterator[Cell]:
     """The launch ended before its work: the first item that is left is to blame, or all of them."""
     if todo[0] not in words:
-        said = _last_line(launch.stderr(0)) or _last_line(launch.stderr(1)) or "they said nothing"
+        said = last_line(launch.stderr(0)) or last_line(launch.stderr(1)) or "they said nothing"
         yield from (_skipped(item, f"the ranks could not be started: {said}") for item in todo)
         todo.clear()
         return
@@ -110,9 +105,8 @@ def cell(item: str, told: Sequence[Told | None], seconds: float = 0.0) -> Cell:
     made = _cell(item, seconds)
     other = next((word for word in words if word.state != "done"), None)
     if other is not None:
-        made.result, made.reason = (
-            ("unsupported", other.reason) if other.state == "unsupported" else ("skipped", other.reason)
-        )
+        made.result = "unsupported" if other.state == "unsupported" else "skipped"
+        made.reason = other.reason
         return made
     compared = sum(difference.compared for word in words for difference in word.differences)
     made.judged = {"parity": compared}
@@ -173,7 +167,9 @@ def _died(item: str, launch: Launch) -> Cell:
         return made
     rank, code = dead
     name = signal.Signals(-code).name if code < 0 else f"status {code}"
-    made.reason = f"rank {rank} ended with {name}: {_last_line(launch.stderr(rank))}".rstrip(": ")
+    stderr = launch.stderr(rank)
+    made.reason = f"rank {rank} ended with {name}: {message(stderr)}".rstrip(": ")
+    made.where = where(stderr)
     return made
 
 
@@ -184,7 +180,3 @@ def _skipped(item: str, reason: str) -> Cell:
 def _cell(item: str, seconds: float = 0.0) -> Cell:
     family, kind = item.rsplit(":", 1)
     return Cell(library=LIBRARY, family=family, scenario=kind, result="skipped", seconds=seconds)
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip()[:300] for line in reversed(text.splitlines()) if line.strip()), "")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from mlxdiag.audit.cell import Audit, Cell
+from mlxdiag.audit.cell import LIBRARY, Audit, Cell
 from mlxdiag.audit.engine.death import crashed, failed
 from mlxdiag.audit.engine.journal import Journal, Terms
 from mlxdiag.audit.engine.names import pick
@@ -21,7 +21,6 @@ from mlxdiag.audit.faults import faults, minimal
 from mlxdiag.audit.faults.causes import Causes, Locator
 from mlxdiag.errors import UsageError
 
-LIBRARY = "mlx-lm"
 PATIENCE = 660.0
 """Seconds without a cell from models split over processes, which have limits of their own below it."""
 HOPELESS = 3

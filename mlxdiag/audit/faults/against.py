@@ -14,13 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from mlxdiag.audit.cell import Audit, Cell
+from mlxdiag.audit.cell import LIBRARY, Audit, Cell
 from mlxdiag.audit.engine.pool import Site, last_line
 from mlxdiag.errors import UnjudgedError, UsageError
 
 VERSION = re.compile(r"^v?(\d+(\.\d+)+[a-z0-9.+-]*)$")
 PACKAGE = "mlx_lm"
-LIBRARY = "mlx-lm"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

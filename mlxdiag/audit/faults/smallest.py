@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.cell import LIBRARY, Cell
 from mlxdiag.audit.engine.table import APART
 from mlxdiag.audit.faults import text as texts
 from mlxdiag.audit.faults.faults import headline
@@ -52,7 +52,7 @@ class Judging:
     def cell(self, trace: Trace) -> Cell | None:
         """The cell of a schedule; None where it cannot be run."""
         instance = self.instance
-        cell = Cell(library=judge.LIBRARY, family=instance.name, scenario=self.scenario, result="skipped")
+        cell = Cell(library=LIBRARY, family=instance.name, scenario=self.scenario, result="skipped")
         try:
             plan = planning.lay(trace, judge.trace_families(trace, instance), source=self.scenario)
             if not _adopts_what_is_stored(plan):

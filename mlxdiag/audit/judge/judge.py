@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell, Scenario
+from mlxdiag.audit.cell import LIBRARY, Cell, Scenario
 from mlxdiag.audit.faults import text
 from mlxdiag.audit.judge import blame, reading
 from mlxdiag.audit.judge import noise as noises
@@ -28,12 +28,10 @@ from mlxdiag.replay import plan as planning
 from mlxdiag.replay import prompts
 from mlxdiag.replay.ops import Adopt, Cut, Plan
 from mlxdiag.replay.prompts import Prompt
-from mlxdiag.traces.types import Trace
+from mlxdiag.traces.types import Family, Trace
 
 if TYPE_CHECKING:
     from mlxdiag.audit.plants.plant import Planted
-
-LIBRARY = "mlx-lm"
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -57,7 +55,7 @@ def prepare(instance: Instance, scenario: Scenario, *, seed: int = 0) -> Setting
     )
 
 
-def trace_families(trace: Trace, instance: Instance) -> dict[str, Any]:
+def trace_families(trace: Trace, instance: Instance) -> dict[str, Family]:
     """The layer families as the trace's model has them; the instance's own where it says nothing."""
     model = trace.header.model
     return dict(model.layers) if model is not None and model.layers else instance.geometry.families()
@@ -78,6 +76,9 @@ def judge(
         noise: the family's noise floor, as `noise.floor` measures it.
         plant: a fault to put in while the scenario runs; the single passes are not touched by it.
         passes: single passes of this very instance, to be shared between scenarios.
+
+    Raises:
+        Exception: whatever this program itself raised, and not the library under its hands.
     """
     started = time.perf_counter()
     cell = Cell(library=LIBRARY, family=instance.name, scenario=scenario.name, result="skipped")
@@ -87,26 +88,39 @@ def judge(
     else:
         try:
             setting = prepare(instance, scenario, seed=seed)
-            try:
-                reference = Reference(passes or Passes(instance), setting.plan, setting.prompts)
-            except BaseException as error:  # noqa: BLE001  a release may break a family altogether
-                reading.crashed(cell, tamed(error), "the single pass")
-                cell.trace = text.of(setting.trace)
-                return cell
-            trial = kind_of(setting.plan, scenario.name)(
-                instance, setting.plan, setting.prompts, reference, noises.tolerance(noise)
-            )
-            with plant.apply(instance, scenario) if plant is not None else nullcontext():
-                trace = trial.run()
-            reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
-            if cell.result == "pass" and scenario.name in schedules.CAPPED:
-                cell.reason = schedules.CAP_NOTE if cell.judged["parity"] else schedules.CAP_ROWS_NOTE
-            if cell.result == "fail" and plant is None:
-                cell.where = _where(instance, setting, cell)
+            _fill(cell, instance, scenario, setting, noise, plant, passes or Passes(instance))
         except UnjudgedError as error:
             cell.reason = str(error)
     cell.seconds = time.perf_counter() - started
     return cell
+
+
+def _fill(
+    cell: Cell,
+    instance: Instance,
+    scenario: Scenario,
+    setting: Setting,
+    noise: float,
+    plant: Planted | None,
+    passes: Passes,
+) -> None:
+    """Run the scenario, and write what comes out into its cell."""
+    try:
+        reference = Reference(passes, setting.plan, setting.prompts)
+    except BaseException as error:  # noqa: BLE001  a release may break a family altogether
+        reading.crashed(cell, tamed(error), "the single pass")
+        cell.trace = text.of(setting.trace)
+        return
+    trial = kind_of(setting.plan, scenario.name)(
+        instance, setting.plan, setting.prompts, reference, noises.tolerance(noise)
+    )
+    with plant.apply(instance, scenario) if plant is not None else nullcontext():
+        trace = trial.run()
+    reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
+    if cell.result == "pass" and scenario.name in schedules.CAPPED:
+        cell.reason = schedules.CAP_NOTE if cell.judged["parity"] else schedules.CAP_ROWS_NOTE
+    if cell.result == "fail" and plant is None:
+        cell.where = _where(instance, setting, cell)
 
 
 def kind_of(plan: Plan, scenario: str) -> type[Trial]:
@@ -138,44 +152,32 @@ def audit_family(
     family: str, scenarios: Iterable[Scenario], seed: int = 0, *, plant: Planted | None = None
 ) -> Iterator[Cell]:
     """The cells of one family, one after the other on one instance. A family that cannot run is skipped in
-    each, with the reason; one that the library itself breaks at import crashes in each.
+    each, with the reason; one that the library itself breaks, at import or in a short pass, crashes in each.
+
+    Raises:
+        Exception: as `judge`.
     """
     from mlxdiag.models.mlx import zoo
     from mlxdiag.models.mlx.library import Broken
 
     instance = zoo.broken(family) or zoo.tiny(family, seed)
+    unfit = Cell(library=LIBRARY, family=family, scenario="", result="skipped")
     if isinstance(instance, Broken):
-        for scenario in scenarios:
-            yield Cell(
-                library=LIBRARY,
-                family=family,
-                scenario=scenario.name,
-                result="crash",
-                codes=[reading.ENDED],
-                reason=instance.reason,
-                where=instance.where,
-            )
-        return
-    if isinstance(instance, Skipped):
-        for scenario in scenarios:
-            yield Cell(
-                library=LIBRARY,
-                family=family,
-                scenario=scenario.name,
-                result="skipped",
-                reason=str(instance),
-            )
-        return
-    passes = Passes(instance)
-    try:
-        noise = noises.floor(instance, seed)
-    except BaseException as error:  # noqa: BLE001  as in `judge`
-        for scenario in scenarios:
-            broken = Cell(library=LIBRARY, family=family, scenario=scenario.name, result="crash")
-            reading.crashed(broken, tamed(error), "the shortest single pass")
-            yield broken
-        return
+        unfit.result, unfit.codes = "crash", [reading.ENDED]
+        unfit.reason, unfit.where = instance.reason, instance.where
+    elif isinstance(instance, Skipped):
+        unfit.reason = str(instance)
+    else:
+        try:
+            noise = noises.floor(instance, seed)
+        except BaseException as error:  # noqa: BLE001  as in `_fill`
+            reading.crashed(unfit, tamed(error), "the shortest single pass")
+        else:
+            passes = Passes(instance)
+            for scenario in scenarios:
+                cell = judge(instance, scenario, noise=noise, seed=seed, plant=plant, passes=passes)
+                cell.family, cell.noise = family, noise
+                yield cell
+            return
     for scenario in scenarios:
-        cell = judge(instance, scenario, noise=noise, seed=seed, plant=plant, passes=passes)
-        cell.family, cell.noise = family, noise
-        yield cell
+        yield msgspec.structs.replace(unfit, scenario=scenario.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.cell import ORACLES, Cell
 from mlxdiag.audit.faults import text
 from mlxdiag.audit.judge.sites import place
 from mlxdiag.audit.judge.tame import kind
@@ -64,7 +64,7 @@ def write(cell: Cell, schedule: Trace, run: Run) -> None:
     faults = [finding for finding in run.report.findings if damning(finding, run.trial.instance.geometry)]
     cell.codes = sorted(code for code in codes(faults) if code[:3] in ORACLE_OF or code in CRASHES)
     spoke = {ORACLE_OF[code[:3]] for code in cell.codes if code[:3] in ORACLE_OF}
-    cell.oracles = [oracle for oracle in ("geometry", "visibility", "parity") if oracle in spoke]
+    cell.oracles = [oracle for oracle in ORACLES if oracle in spoke]
     if error is not None:
         _ended(cell, error, faults, run)
     elif cell.codes:
@@ -150,7 +150,7 @@ def _ours(error: Exception) -> bool:
         if "mlx_lm" in path.parts:
             return False
         if "mlxdiag" in path.parts:
-            return path.name not in WRAPPERS and not path.name.startswith("plant")
+            return path.name not in WRAPPERS
     return True
 
 

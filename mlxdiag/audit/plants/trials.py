@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell, Scenario
-from mlxdiag.audit.judge.judge import LIBRARY, judge
+from mlxdiag.audit.cell import LIBRARY, Cell, Scenario
+from mlxdiag.audit.judge.judge import judge
 from mlxdiag.audit.judge.passes import Passes
 from mlxdiag.audit.plants.outputs import Effect
 from mlxdiag.audit.plants.plant import NOTHING, Observed, Plant

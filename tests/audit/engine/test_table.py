@@ -1,11 +1,11 @@
 """The columns that are named twice are the same."""
 
-from mlxdiag.audit.distributed import distributed
+from mlxdiag.audit.distributed import rank
 from mlxdiag.audit.engine import table
 
 
 def test_the_columns_of_split_models_are_those_that_are_run():
-    assert table.DISTRIBUTED == distributed.SCENARIOS
+    assert table.APART == (rank.TENSOR, rank.PIPELINE)
 
 
 def test_no_column_is_named_twice_and_the_usual_ones_leave_the_split_models_out():
