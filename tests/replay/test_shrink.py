@@ -203,6 +203,13 @@ def test_lengths_can_be_kept_for_a_model_with_a_window_of_its_own():
     assert shrunk.after.tokens == 129, "the shortest pass beyond a window of 128"
 
 
+@pytest.mark.parametrize(("budget", "complete"), [(8, False), (15, False), (20, True)])
+def test_a_search_that_the_budget_ended_says_so(budget, complete):
+    shrunk = smaller(read(FOLDER / "gemma4-chunked-prefill.yaml"), budget=budget)
+    smallest = (shrunk.after.steps, shrunk.after.tokens) == (1, 2)
+    assert (shrunk.complete, smallest) == (complete, complete)
+
+
 def test_a_trace_without_the_fault_is_refused():
     with pytest.raises(UnjudgedError, match="shows no fault"):
         shrink(read(FOLDER / "gpt-oss-one-pass-healthy.yaml"), inspecting(), 10)

@@ -79,5 +79,5 @@ def _result(sketch: Sketch, search: Search, counted: Counted, target: frozenset[
         before=measure(sketch.trace),
         after=measure(smallest),
         kept=tuple(entries[number].step for number in sketch.steps(search.best)),
-        complete=counted.calls < counted.budget,
+        complete=search.complete,
     )

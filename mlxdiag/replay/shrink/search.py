@@ -51,18 +51,27 @@ class Search:
         self.best = Edits()
         self.passing: list[tuple[Edits, Edits, Size]] = []
         """Candidates that showed no fault at all: parent, edits, size."""
+        self.complete = True
+        """False once the budget has ended a part of the search."""
 
     def run(self) -> None:
         """Search until nothing smaller is left, or the budget is used up."""
         whole = self.oracle.budget
         self.oracle.budget = max(whole - FOR_CONTROL, 1)
-        with contextlib.suppress(Spent):
+        with self._within_budget():
             self._coarse()
             while self._fine():
                 pass
         self.oracle.budget = whole
-        with contextlib.suppress(Spent):
+        with self._within_budget():
             self._find_control()
+
+    @contextlib.contextmanager
+    def _within_budget(self) -> Iterator[None]:
+        try:
+            yield
+        except Spent:
+            self.complete = False
 
     def control(self) -> Trace | None:
         """The largest passing neighbour of `best`; else the smallest trace that passed on the way."""
