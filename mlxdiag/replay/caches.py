@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from mlxdiag.replay.ops import CacheChoice
 from mlxdiag.traces.types import Attention, Family, Trace
 
-LIBRARY_KINDS = ("rotating", "batch", "batch_rotating", "quantized", "recurrent", "chunked")
-
 
 def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
     """Families whose cache is not the one the library makes for them, with the reason.

@@ -49,8 +49,6 @@ class Replaying:
         self.code = code
         self.policy = policy
         self.seed = seed
-        self.last: Report | None = None
-        """The report of the last run."""
 
     def __call__(self, trace: Trace) -> Seen:
         from mlxdiag.replay import experiment, memory
@@ -65,7 +63,6 @@ class Replaying:
             ran = experiment.run_policies(prepared, instance, (policy,), seed=self.seed)[0]
         except (UnreadableError, UnjudgedError):
             return None
-        self.last = ran.report
         return signatures(ran.report, self.code)
 
 
@@ -87,8 +84,7 @@ class Counted:
         self.oracle = oracle
         self.budget = budget
         self.calls = 0
-        self.ran = 0
-        """Calls that were not answered from the state file."""
+        """Those included that the state file answered."""
         self._state = state
         self._known: dict[str, Seen] = {}
         self._asked: set[str] = set()
@@ -109,7 +105,6 @@ class Counted:
         self.calls += 1
         self._asked.add(key)
         if key not in self._known:
-            self.ran += 1
             self._known[key] = self.oracle(trace)
             self._remember(key)
         return self._known[key]

@@ -129,12 +129,12 @@ class Walk:
         if kind == "model":
             return msgspec.structs.replace(entry, **self._model(entry))
         if kind in ("end", "note") or (not entry.rows and not entry.attention):
-            return self._rest(number, entry)
+            return self._rest(entry)
         if kind in FORWARD_PHASES:
             return forwards.write(self, number, entry)
         return events.write(self, number, entry)
 
-    def _rest(self, number: int, entry: Entry) -> Entry | None:
+    def _rest(self, entry: Entry) -> Entry | None:
         """Notes keep the rows that are left; all else is as it was."""
         if entry.kind == "end" and entry.exit and self.healed:
             entry = msgspec.structs.replace(entry, exit=None)
