@@ -9,9 +9,9 @@ from mlxdiag.errors import UnreadableError
 from mlxdiag.models.adapter import CACHE_OF, Geometry, LayerSpec
 from mlxdiag.models.mlx.families import HABITS, Habit
 from mlxdiag.models.mlx.pattern import KINDS, PICKED, letters
+from mlxdiag.models.mlx.sizes import DEPTHS
 from mlxdiag.traces.types import Tokens
 
-_DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers")
 _SHARED = ("num_kv_shared_layers", "num_kv_reuse_layers")
 _WINDOWS = ("sliding_window", "attention_window_size", "sliding_window_size", "window_size")
 _BLOCKS = ("attention_chunk_size",)
@@ -68,7 +68,7 @@ def text_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def depth_of(text: Mapping[str, Any], habit: Habit) -> int:
     """Number of layers. Raises UnreadableError where neither the config nor the library says."""
-    depth = next((found for name in _DEPTHS if (found := _integer(text, name)) is not None), habit.depth)
+    depth = next((found for name in DEPTHS if (found := _integer(text, name)) is not None), habit.depth)
     if depth is None:
         listed = (text.get(name) for name in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
         depth = next((len(kinds) for kinds in listed if isinstance(kinds, list | str)), None)

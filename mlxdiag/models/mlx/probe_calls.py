@@ -128,13 +128,8 @@ def attention_wrapper(original: Wrapper, local: Local, watcher: Watcher) -> Wrap
         if frame is None:
             return original(queries, keys, values, *args, **kwargs)
         try:
-            event = frame.take(keys, queries.shape[2])
             mask = kwargs.get("mask")
-            event.k_seen = key_length(keys)
-            event.mask = mask_shape(mask)
-            event.sinks = kwargs.get("sinks") is not None
-            frame.attended = True
-            frame.step.calls.append(event)
+            event = frame.attend(keys, queries.shape[2], mask_shape(mask), kwargs.get("sinks") is not None)
         except Exception as error:  # noqa: BLE001
             local.failed(error)
             return original(queries, keys, values, *args, **kwargs)

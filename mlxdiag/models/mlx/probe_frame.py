@@ -112,12 +112,13 @@ class Frame:
         tag.index, tag.part = self.place_of(cache)
         tag.layer, tag.model = self.layer, self.step.model
 
-    def attend(self, keys: Any, q: int, mask: Any, sinks: bool) -> None:
-        """An attention call over keys that are not those of the layer's latest update."""
+    def attend(self, keys: Any, q: int, mask: Any, sinks: bool) -> AttentionEvent:
+        """An attention call with a mask of this shape, over keys that may be those of any update."""
         event = self.take(keys, q)
         event.k_seen, event.mask, event.sinks = key_length(keys), mask, sinks
         self.attended = True
         self.step.calls.append(event)
+        return event
 
     def keys_of(self, event: AttentionEvent) -> Any:
         """What the cache returned for this event."""
