@@ -138,18 +138,20 @@ def _without(line: str, words: frozenset[str]) -> str:
 
 def _declared(members: Mapping[str, bytes]) -> frozenset[str]:
     """Checksums that the bundle itself declares, where it declares them."""
-    sums: set[str] = set()
-    for line in members.get("MANIFEST", b"").decode("utf-8", "replace").splitlines():
-        first = line.split(" ", 1)[0]
-        if len(first) == 64:
-            sums.add(first)
-    try:
-        model = json.loads(members.get("model.json", b"{}"))
-        files = model.get("files") or [] if isinstance(model, dict) else []
-        sums.update(str(file["sha256"]) for file in files if isinstance(file, dict) and file.get("sha256"))
-    except (ValueError, RecursionError):
-        return frozenset(sums)
+    lines = members.get("MANIFEST", b"").decode("utf-8", "replace").splitlines()
+    sums = [line.split(" ", 1)[0] for line in lines]
+    sums += [str(file.get("sha256")) for file in _files(members.get("model.json", b""))]
     return frozenset(one for one in sums if len(one) == 64 and all(c in "0123456789abcdef" for c in one))
+
+
+def _files(card: bytes) -> list[dict[str, object]]:
+    """The weight files in a model.json; none where a stranger wrote something else."""
+    try:
+        model = json.loads(card)
+    except (ValueError, RecursionError):
+        return []
+    files = model.get("files") if isinstance(model, dict) else None
+    return [one for one in files if isinstance(one, dict)] if isinstance(files, list) else []
 
 
 def _integers(line: str) -> int:

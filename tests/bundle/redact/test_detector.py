@@ -43,6 +43,13 @@ def test_checksums_that_the_bundle_declares_are_no_hit_and_others_are():
     assert kinds("logs/1.log", f"prefix {digest}\n")
 
 
+@pytest.mark.parametrize("card", ["no json", "[]", '{"files": 5}', '{"files": [5, {"sha256": 5}]}'])
+def test_a_broken_model_card_excuses_nothing(card):
+    text = "Q9w8e7R6t5y4U3i2" * 4  # as long as a checksum
+    members = {"MANIFEST": f"{text}  x".encode(), "model.json": card.encode(), "logs/1.log": text.encode()}
+    assert {hit.member for hit in detector.scan(members, NOBODY)} >= {"MANIFEST", "logs/1.log"}
+
+
 def test_bytes_that_are_no_text_are_refused():
     assert detector.scan({"logs/1.log": b"\xff\xfe\x00"}, NOBODY)
 
