@@ -33,12 +33,13 @@ def main(
     It is read in memory only; what climbs out of its folder, links, or unpacks to too much is refused with 3.
     """
     from mlxdiag.bundle.pack import check, opening
+    from mlxdiag.bundle.pack.beside import beside
     from mlxdiag.bundle.redact import facts
 
     one_of("format", format, FORMATS)
     refuse_overwriting(output, force)
     members = opening.read(bundle)
-    found = check.problems(members, facts.of_this_machine())
+    found = check.problems(members, facts.of_this_machine(), beside(bundle))
     if format == "json":
         write_result(json.pretty(_document(bundle, members, found)), output)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 
@@ -33,6 +34,26 @@ def test_a_changed_one(bundle, capsys, tmp_path):
     assert done.code == 1
     assert "private: logs/1.log, line 1: an address" in done.out
     assert "member: x.bin is no part of a bundle" in done.out
+
+
+def test_what_stands_beside_the_members_is_not_passed_over(bundle, capsys, tmp_path):
+    with zipfile.ZipFile(tmp_path / bundle, "a") as archive:
+        archive.comment = b"by zorblax"
+    done = call(capsys, "verify", bundle)
+    assert done.code == 1
+    assert "private: the zip has a comment, which is not searched: no bundle has it" in done.out
+    assert "nothing private" not in done.out
+    assert "zorblax" not in done.out
+
+
+def test_a_model_card_of_another_shape_is_told_in_one_line(bundle, capsys, tmp_path):
+    members = made().members
+    card = json.loads(members["model.json"]) | {"files": 5}
+    (tmp_path / bundle).write_bytes(pack({**members, "model.json": json.dumps(card).encode()}))
+    done = call(capsys, "verify", bundle)
+    assert done.code == 1
+    assert done.out.splitlines()[1:] == ["  schema: model.json: files: expected a list"]
+    assert done.err == ""
 
 
 def test_what_its_reporter_asked_for_is_named(bundle, capsys, tmp_path):

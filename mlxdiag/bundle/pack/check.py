@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from mlxdiag.bundle.pack import archive
+from mlxdiag.bundle.pack import archive, parts
 from mlxdiag.bundle.redact import detector
 from mlxdiag.bundle.redact.facts import Facts
 from mlxdiag.errors import UnreadableError
 from mlxdiag.traces.blocks import Blocks
 from mlxdiag.traces.stream import Stream
 
-KNOWN = (
-    "MANIFEST", "bundle.json", "controls.json", "environment.json", "findings.json", "model.json",
-    "redaction.json", "summary.md", "tokens.jsonl", "trace.yaml",
-)  # fmt: skip
 FOLDERS = ("logs/", "repro/")
 REQUIRED = ("MANIFEST", "bundle.json", "findings.json", "redaction.json", "summary.md", "trace.yaml")
 SCHEMAS = {
@@ -39,9 +35,14 @@ class Problem(msgspec.Struct, frozen=True, order=True):
     text: str
 
 
-def problems(members: Mapping[str, bytes], facts: Facts) -> list[Problem]:
-    """Everything that is wrong with the members of an archive that could be read."""
-    return sorted({*_checksums(members), *_members(members), *_schemas(members), *_private(members, facts)})
+def problems(members: Mapping[str, bytes], facts: Facts, beside: Iterable[str] = ()) -> list[Problem]:
+    """Everything that is wrong with the members of an archive that could be read.
+
+    `beside`: what the archive holds beside them, in words (`beside.beside`), which is not searched.
+    """
+    unseen = (Problem("private", f"{one}, which is not searched: no bundle has it") for one in beside)
+    found = (*_checksums(members), *_members(members), *_schemas(members), *_private(members, facts))
+    return sorted({*found, *unseen})
 
 
 def _checksums(members: Mapping[str, bytes]) -> Iterator[Problem]:
@@ -66,7 +67,7 @@ def _members(members: Mapping[str, bytes]) -> Iterator[Problem]:
         if name not in members:
             yield Problem("member", f"{name} is missing")
     for name in members:
-        if name not in KNOWN and not name.startswith(FOLDERS):
+        if name not in parts.WHAT and not name.startswith(FOLDERS):
             yield Problem("member", f"{name} is no part of a bundle")
 
 
@@ -76,6 +77,8 @@ def _schemas(members: Mapping[str, bytes]) -> Iterator[Problem]:
             value = _json(members[name])
             if not isinstance(value, dict) or value.get("schema") != schema:
                 yield Problem("schema", f"{name} is not {schema}")
+            elif name == "model.json" and not isinstance(value.get("files"), list | None):
+                yield Problem("schema", "model.json: files: expected a list")
     for name in ("trace.yaml", "repro/trace.yaml"):
         if name in members:
             yield from _trace(name, members[name])
