@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
 
-from mlxdiag.models.adapter import Instance
-from mlxdiag.replay.ops import Forward, Plan
+from mlxdiag.models.adapter import Instance, LayerSpec
+from mlxdiag.replay.ops import CacheChoice, Forward, Plan
 
 MASKS = '''\
 class Handed:
@@ -159,13 +158,11 @@ def own_caches(plan: Plan, instance: Instance) -> tuple[list[str], str]:
     source += [
         inspect.getsource(getattr(caches, name)).replace("  # type: ignore[misc]", "") for name in names
     ]
-    lines = [f"        made[{place}] = {made}" for place, made in _made(chosen, instance)]
+    lines = [f"    made[{place}] = {made}" for place, made in _made(chosen, instance)]
     source.append(
         "def fresh():\n"
         '    """The library\'s caches, with the recorded server\'s own for some layers."""\n'
-        "    made = make_prompt_cache(model)\n"
-        + "\n".join(line.replace("        ", "    ", 1) for line in lines)
-        + "\n    return made\n"
+        "    made = make_prompt_cache(model)\n" + "\n".join(lines) + "\n    return made\n"
     )
     return source, "fresh()"
 
@@ -176,10 +173,15 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache, _BaseCache
 """
 
 
-def _made(chosen: dict[str, Any], instance: Instance) -> Iterator[tuple[int, str]]:
-    for place in range(len(instance.new_cache())):
-        layers = instance.cache_layers(place)
-        spec = instance.geometry.layer(layers[0]) if layers else None
+def cache_owners(instance: Instance) -> list[LayerSpec | None]:
+    """The layers that own the caches of one sequence, by place; None where no layer that mixes tokens does."""
+    found = [instance.cache_layers(place) for place in range(len(instance.new_cache()))]
+    return [instance.geometry.layer(layers[0]) if layers else None for layers in found]
+
+
+def _made(chosen: dict[str, CacheChoice], instance: Instance) -> Iterator[tuple[int, str]]:
+    """The caches that are not the library's own choice: their places, and the expressions for them."""
+    for place, spec in enumerate(cache_owners(instance)):
         choice = chosen.get(spec.family) if spec is not None else None
         if spec is None or choice is None:
             continue

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
-
-import msgspec
 
 from mlxdiag.audit.judge.drafted import end
 from mlxdiag.audit.repro import drafts
+from mlxdiag.audit.repro.caller import cache_owners
+from mlxdiag.audit.repro.variables import Group, Variables, name_of
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import tape
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
 from mlxdiag.replay.oracle import replay_tape
-from mlxdiag.replay.padding import announced
+from mlxdiag.replay.padding import Announced, announced
 from mlxdiag.replay.prompts import Prompt
 
 
-class _Group(msgspec.Struct):
-    """A variable of the script: caches of one sequence, or of a batch."""
-
-    seqs: tuple[str, ...]
-    name: str
-    batched: bool = False
-    fed: bool = False
-
-
 class Emitter:
-    """Writes the lines, keeping which variable holds which sequences, as `replay.stage` does with caches."""
+    """Writes the lines, one op after the other."""
 
     def __init__(self, plan: Plan, prompts: Mapping[str, Prompt], instance: Instance, fresh: str) -> None:
         self.plan = plan
         self.prompts = prompts
         self.instance = instance
         self.fresh = fresh
-        self.lines: list[str] = []
-        self.used: dict[str, None] = {}
-        """Helpers that are called, in order."""
+        self._variables = Variables(fresh)
+        self.lines, self.used = self._variables.lines, self._variables.used
         self.samples = False
         """A token was sampled from another row than the last real one."""
-        self._groups: list[_Group] = []
         self._copies: dict[str, str] = {}
         self._tapes: dict[str, tape.Tape] = {}
-        self._batches = 0
 
     def emit(self) -> list[str]:
         """The body of `schedule(run)`."""
@@ -62,50 +49,49 @@ class Emitter:
     def _speculate(self) -> None:
         seq = self.plan.forwards[0].feeds[0].seq
         self.used.setdefault("speculate")
-        self.lines += drafts.lines(self.plan, self.prompts[seq], seq, _name(seq), self.fresh)
-        self._groups.append(_Group((seq,), _name(seq), fed=True))
+        self.lines += drafts.lines(self.plan, self.prompts[seq], seq, name_of(seq), self.fresh)
+        self._variables.groups.append(Group((seq,), name_of(seq), fed=True))
 
-    def _op(self, op: Op, place: int, told: Mapping[int, object]) -> None:
+    def _op(self, op: Op, place: int, told: Mapping[int, Announced]) -> None:
         if isinstance(op, Forward):
             self._forward(op, told.get(place))
         elif isinstance(op, Cut):
             self._cut(op)
         elif isinstance(op, Evict):
-            for group in self._groups_of(op.seqs):
-                self._call("evict", f"({group.name}, {op.cap}, {op.sinks})")
+            for group in self._variables.groups_of(op.seqs):
+                self._variables.call("evict", f"({group.name}, {op.cap}, {op.sinks})")
         elif isinstance(op, Adopt):
             self._adopt(op, place)
         elif isinstance(op, Regroup):
-            if op.phase == "filter" and self._whole_batch(op.seqs):
-                self._keep(self._group(op.seqs[0]), op.seqs)
+            if op.phase == "filter" and self._variables.whole_batch(op.seqs):
+                self._variables.keep(self._variables.group(op.seqs[0]), op.seqs)
             else:
-                self._together(op.seqs, batched=True)
+                self._variables.together(op.seqs, batched=True)
         elif isinstance(op, Event):
             self._event(op)
 
     # -- forwards ---------------------------------------------------------------------------------------
 
-    def _forward(self, op: Forward, told: object) -> None:
+    def _forward(self, op: Forward, told: Announced | None) -> None:
         seqs = tuple(feed.seq for feed in op.feeds)
         self._say(op)
         copies = {seq: self._copies.pop(seq) for seq in seqs if seq in self._copies}
         if len(seqs) == 1 and not op.batched and copies:
-            self._leave(seqs[0])
-            self._groups.append(_Group(seqs, copies[seqs[0]], fed=True))
-        group = self._together(seqs, batched=op.batched)
+            self._variables.leave(seqs[0])
+            self._variables.groups.append(Group(seqs, copies[seqs[0]], fed=True))
+        group = self._variables.together(seqs, batched=op.batched)
         left = [feed.left for feed in op.feeds]
         if op.batched and any(left) and not group.fed:
-            self._call("pad_left", f"({group.name}, {left})")
+            self._variables.call("pad_left", f"({group.name}, {left})")
         if told is not None:
-            lengths, right = getattr(told, "lengths", ()), getattr(told, "right", ())
-            self._call("announce", f"({group.name}, {list(lengths)}, {list(right)})")
+            self._variables.call("announce", f"({group.name}, {list(told.lengths)}, {list(told.right)})")
         cache = "None" if self.plan.scheduler.cacheless else group.name
         rows = ", ".join(f"{feed.seq!r}: {self._row(feed)}" for feed in op.feeds)
-        handed = self.handing(op)
+        handed = self._handing(op)
         self.lines += [f"run.feed({cache}, {{{rows}}}{handed}{self._sampled(op)})"]
         group.fed = True
 
-    def handing(self, op: Forward) -> str:
+    def _handing(self, op: Forward) -> str:
         """More arguments of `run.feed`: masks that the recorded scheduler handed in."""
         given = [
             {
@@ -139,14 +125,8 @@ class Emitter:
         """Places in the list of caches that belong to a layer family; None for all of them."""
         if family is None:
             return None
-        count = len(self.instance.new_cache())
-        found = []
-        for place in range(count):
-            layers = self.instance.cache_layers(place)
-            spec = self.instance.geometry.layer(layers[0]) if layers else None
-            if spec is not None and spec.family == family:
-                found.append(place)
-        return found
+        owners = cache_owners(self.instance)
+        return [place for place, spec in enumerate(owners) if spec is not None and spec.family == family]
 
     def _row(self, feed: Feed) -> str:
         ids = self.prompts[feed.seq].of(feed.codes)
@@ -160,132 +140,29 @@ class Emitter:
             fed.append(f"{feed.tokens} of {feed.seq} from position {feed.start}{padding}")
         self.lines.append(f"# {op.phase}: {'; '.join(fed)}")
 
-    # -- groups -----------------------------------------------------------------------------------------
-
-    def _group(self, seq: str) -> _Group:
-        found = self._find(seq)
-        if found is None:
-            found = _Group((seq,), _name(seq))
-            self.lines.append(f"{found.name} = {self.fresh}")
-            self._groups.append(found)
-        return found
-
-    def _find(self, seq: str) -> _Group | None:
-        return next((group for group in self._groups if seq in group.seqs), None)
-
-    def _groups_of(self, seqs: Sequence[str]) -> list[_Group]:
-        found = [self._find(seq) for seq in seqs]
-        for group in found:
-            if group is not None and not set(group.seqs) <= set(seqs):
-                return [self._together(tuple(seqs), batched=len(seqs) > 1)]
-        return list({group.name: group for group in found if group is not None}.values())
-
-    def _whole_batch(self, seqs: tuple[str, ...]) -> bool:
-        group = self._find(seqs[0]) if seqs else None
-        return group is not None and group.batched and group.seqs == seqs
-
-    def _together(self, seqs: tuple[str, ...], *, batched: bool) -> _Group:
-        for seq in seqs:
-            self._group(seq)
-        first = self._group(seqs[0])
-        if first.seqs != seqs:
-            first = self._regroup(seqs, first)
-        if batched and not first.batched:
-            self._batch(first, [first.name])
-        return first
-
-    def _batch(self, group: _Group, rows: list[str]) -> None:
-        self._batches += 1
-        group.name, group.batched = f"batch{self._batches}", True
-        self._call("merge", f"({', '.join(rows)})", f"{group.name} = ")
-
-    def _regroup(self, seqs: tuple[str, ...], first: _Group) -> _Group:
-        if first.batched and set(seqs) < set(first.seqs) and list(seqs) == sorted(seqs, key=first.seqs.index):
-            others = tuple(seq for seq in first.seqs if seq not in seqs)
-            self._batches += 1
-            rest = _Group(first.seqs, f"batch{self._batches}", True, first.fed)
-            self.lines.append(f"{rest.name} = copy.deepcopy({first.name})")
-            self._keep(rest, others)
-            self._groups.append(rest)
-            self._keep(first, seqs)
-            return first
-        count = len(first.seqs)
-        if first.batched and seqs[:count] == first.seqs:
-            other = self._find(seqs[count])
-            if other is not None and other.batched and other.seqs == seqs[count:]:
-                self._groups.remove(other)
-                joined = other.name
-            else:
-                taken = [self._take(seq) for seq in seqs[count:]]
-                self._batches += 1
-                joined = f"batch{self._batches}"
-                self._call("merge", f"({', '.join(taken)})", f"{joined} = ")
-            self._call("extend", f"({first.name}, {joined})")
-            first.seqs = seqs
-            return first
-        fed = any(group.fed for group in self._groups if set(group.seqs) & set(seqs))
-        taken = [self._take(seq) for seq in seqs]
-        group = _Group(seqs, taken[0], fed=fed)
-        if len(seqs) > 1:
-            self._batch(group, taken)
-        self._groups.append(group)
-        return group
-
-    def _take(self, seq: str) -> str:
-        group = self._group(seq)
-        if not group.batched:
-            self._groups.remove(group)
-            return group.name
-        name = _name(seq)
-        if group.fed:
-            self._call("extract", f"({group.name}, {group.seqs.index(seq)})", f"{name} = ")
-        else:
-            self.lines.append(f"{name} = {self.fresh}")
-        self._leave(seq)
-        return name
-
-    def _leave(self, seq: str) -> None:
-        group = self._find(seq)
-        if group is None:
-            return
-        if len(group.seqs) > 1:
-            self._keep(group, tuple(s for s in group.seqs if s != seq))
-        else:
-            self._groups.remove(group)
-
-    def _keep(self, group: _Group, seqs: tuple[str, ...]) -> None:
-        self._call("keep_rows", f"({group.name}, {[group.seqs.index(seq) for seq in seqs]})")
-        group.seqs = seqs
-
     # -- cache events -----------------------------------------------------------------------------------
 
     def _cut(self, op: Cut) -> None:
-        for group in self._groups_of(op.seqs):
+        for group in self._variables.groups_of(op.seqs):
             if op.kept:
-                given = self._given_back(op, len(self.instance.new_cache()))
-                self._call("trim_some", f"({group.name}, {given})")
+                self._variables.call("trim_some", f"({group.name}, {self._given_back(op)})")
             elif op.phase == "rollback":
                 # Speculative decoding does not ask: it looks at the caches once, before it begins.
                 self.lines.append(f"trim_prompt_cache({group.name}, {op.tokens})  # rejected drafts")
             else:
-                self._call("trim", f"({group.name}, {op.tokens})")
+                self._variables.call("trim", f"({group.name}, {op.tokens})")
         for seq in op.seqs:
             real = sum(code != tape.PAD for code in self._tapes[seq].held[-op.tokens :]) if op.tokens else 0
             if real:
                 self.lines.append(f"run.take_back({seq!r}, {real})")
 
-    def _given_back(self, op: Cut, count: int) -> list[int]:
-        back = []
-        for place in range(count):
-            layers = self.instance.cache_layers(place)
-            spec = self.instance.geometry.layer(layers[0]) if layers else None
-            kept = op.kept.get(spec.family if spec is not None else "", op.kept.get("", 0))
-            back.append(max(op.tokens - kept, 0))
-        return back
+    def _given_back(self, op: Cut) -> list[int]:
+        families = ["" if spec is None else spec.family for spec in cache_owners(self.instance)]
+        return [max(op.tokens - op.kept.get(family, op.kept.get("", 0)), 0) for family in families]
 
     def _adopt(self, op: Adopt, place: int) -> None:
-        name = _name(op.seq)
-        self._leave(op.seq)
+        name = name_of(op.seq)
+        self._variables.leave(op.seq)
         if self.plan.scheduler.store == "trie":
             self._fetch(op, place, name)
         else:
@@ -299,9 +176,9 @@ class Emitter:
                 f"{name} = copy.deepcopy(stored)",
             ]
             if op.trimmed:
-                self._call("trim", f"({name}, {op.trimmed})")
+                self._variables.call("trim", f"({name}, {op.trimmed})")
                 self.lines.append(f"run.take_back({op.seq!r}, {op.trimmed})")
-        self._groups.append(_Group((op.seq,), name, fed=True))
+        self._variables.groups.append(Group((op.seq,), name, fed=True))
 
     def _fetch(self, op: Adopt, place: int, name: str) -> None:
         later = (o for o in self.plan.ops[place:] if isinstance(o, Forward))
@@ -335,7 +212,7 @@ class Emitter:
             "    raise Refused('the prompt cache gives nothing back, and all is prefilled again')",
             f"run.held[{op.seq!r}] = run.held[{owner!r}][: {len(ids)} - len(rest)]",
         ]
-        self._call("begin", f"({name}, {ids}, rest)")
+        self._variables.call("begin", f"({name}, {ids}, rest)")
         self.lines += ["if rest:", f"    run.feed({name}, {{{op.seq!r}: rest}})"]
 
     def _event(self, op: Event) -> None:
@@ -343,25 +220,25 @@ class Emitter:
             self._save(op)
         elif op.phase == "extract":
             for seq in op.seqs:
-                group = self._find(seq)
+                group = self._variables.find(seq)
                 if group is not None and group.batched and group.fed:
-                    self._copies[seq] = f"copy_of_{_name(seq)}"
+                    self._copies[seq] = f"copy_of_{name_of(seq)}"
                     row = group.seqs.index(seq)
-                    self._call("extract", f"({group.name}, {row})", f"{self._copies[seq]} = ")
+                    self._variables.call("extract", f"({group.name}, {row})", f"{self._copies[seq]} = ")
         else:
-            for group in self._groups_of(op.seqs):
+            for group in self._variables.groups_of(op.seqs):
                 if op.phase == "finalize":
-                    self._call("finalize", f"({group.name})")
+                    self._variables.call("finalize", f"({group.name})")
                 elif op.phase == "load":
-                    self._call("through_a_file", f"({group.name})", f"{group.name} = ")
+                    self._variables.call("through_a_file", f"({group.name})", f"{group.name} = ")
                 elif op.phase == "quantize":
-                    self._call("quantize", f"({group.name}, {op.bits or 8})")
+                    self._variables.call("quantize", f"({group.name}, {op.bits or 8})")
 
     def _save(self, op: Event) -> None:
         if self.plan.scheduler.store != "trie":
             return
         for seq in op.seqs:
-            group = self._find(seq)
+            group = self._variables.find(seq)
             held = self._copies.get(seq) or (group.name if group is not None else None)
             if held is not None:
                 own = list(self._tapes[seq].own)
@@ -370,12 +247,3 @@ class Emitter:
                     own, held = [*own, len(own)], "given"
                 ids = [int(i) for i in self.prompts[seq].of(own)]
                 self.lines.append(f"store.insert_cache('model', {ids}, {held})")
-
-    def _call(self, helper: str, arguments: str, before: str = "") -> None:
-        self.used.setdefault(helper)
-        self.lines.append(f"{before}{helper}{arguments}")
-
-
-def _name(seq: str) -> str:
-    """A variable for a sequence."""
-    return "seq_" + re.sub(r"\W", "_", seq).removeprefix("seq_")
