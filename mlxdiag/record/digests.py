@@ -41,6 +41,10 @@ class Digests(threading.local):
         while self._waiting:
             yield from entry_of(*self._waiting.popleft())
 
+    def forget(self) -> None:
+        """In the child of a fork: what was noted before it is the parent's to write."""
+        self._waiting.clear()
+
 
 def entry_of(step: int, event: StepEvent, rows: list[Row], geometry: Geometry | None) -> Iterator[Entry]:
     """One entry for a forward with masks; its calls hold nothing but what the digest says."""

@@ -202,6 +202,7 @@ class Recorder:
         self._lock = threading.RLock()
         self.models.forget()
         self._speech.forget()
+        self._digests.forget()
         self._gathered.clear()
         self._verified.clear()
 

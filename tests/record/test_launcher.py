@@ -148,6 +148,21 @@ def test_a_fork_goes_on_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert all(inspect_trace(trace).findings == [] for trace in traces.values())
 
 
+def test_a_fork_leaves_what_its_parent_has_not_read_of_its_masks_to_the_parent(tmp_path: Path) -> None:
+    text = programs.MODEL + (
+        "import multiprocessing\n"
+        "def work(n):\n    mx.eval(model(mx.arange(n)[None]))\n"
+        "work(20)\n"
+        "child = multiprocessing.get_context('fork').Process(target=int)\nchild.start()\nchild.join()\n"
+        "print(child.exitcode)\n"
+    )
+    ran = programs.recorded(tmp_path, text, "--level", "digest")
+    assert ran.stdout == "0\n"
+    assert [path.name for path in tmp_path.glob("*.yaml")] == ["t.yaml"]
+    (note,) = [entry for entry in programs.trace_of(tmp_path).entries if entry.phase == "note"]
+    assert (note.step, [call.q for call in note.attention or ()]) == (0, [20])
+
+
 def test_threads_are_told_apart(tmp_path: Path) -> None:
     text = programs.MODEL + (
         "from concurrent.futures import ThreadPoolExecutor\n"

@@ -174,7 +174,7 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache, _BaseCache
 
 
 def cache_owners(instance: Instance) -> list[LayerSpec | None]:
-    """The layers that own the caches of one sequence, by place; None where no layer that mixes tokens does."""
+    """The layers that own the caches of one sequence, by place; None where none of the geometry does."""
     found = [instance.cache_layers(place) for place in range(len(instance.new_cache()))]
     return [instance.geometry.layer(layers[0]) if layers else None for layers in found]
 
