@@ -46,8 +46,6 @@ class Query(msgspec.Struct, frozen=True):
     """What it must see; None where the trace does not say what the layer is."""
     seen: tuple[Interval, ...] | None
     """What it saw of its own sequence; empty for nothing at all; None where that is not known."""
-    count: int | None = None
-    """Keys seen, whoever's they are."""
     partly: bool = False
     """`seen` holds gaps that the trace does not list."""
 
@@ -62,8 +60,6 @@ class Attended(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     basis: str = ""
     """In words: how the seen positions are known, or why they are not."""
-    keys: Interval | None = None
-    """Positions of the returned keys, where they are chronological."""
     missing: frozenset[tuple[int, int]] = frozenset()
     """(query, position), as the trace lists them: bounded."""
     future: frozenset[tuple[int, int]] = frozenset()
@@ -157,7 +153,6 @@ def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
         queries=tuple(queries),
         origin=origin,
         basis=basis,
-        keys=_keys(call, row, offset, q),
         missing=_pairs(a.missing, row),
         future=_pairs(a.future, row),
         padding=_pairs(a.padding, row),
@@ -212,7 +207,7 @@ def _observed(call: Call, row: int, positions: Sequence[int], due: Sequence[Inte
         wanted = due[i]
         if settled and seen:
             wanted = None if len(seen) > 1 else seen[0]
-        queries.append(Query(position, count >= 0, wanted, seen, count, partly and not settled))
+        queries.append(Query(position, count >= 0, wanted, seen, partly and not settled))
     return queries
 
 
@@ -272,7 +267,10 @@ def _cut(keys: Interval, low: int, high: int) -> tuple[Interval, ...]:
 
 
 def _keys(call: Call, row: int, offset: int, q: int) -> Interval | None:
-    """Returned keys end with the call's own tokens; those below zero would be padding."""
+    """Positions of the returned keys, where they are chronological.
+
+    They end with the call's own tokens; those below zero would be padding.
+    """
     k = call.ks[row] if call.ks is not None and row < len(call.ks) else call.k
     if k is None or k < 1 or call.cache in ("static", "static_sliding"):
         return None

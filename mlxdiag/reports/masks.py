@@ -12,6 +12,7 @@ from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.run import Run
 from mlxdiag.reports import attended as look
 from mlxdiag.reports.attended import Attended
+from mlxdiag.reports.view import PLAIN
 from mlxdiag.traces.types import Entry, Trace
 
 ROWS = 12
@@ -42,7 +43,6 @@ MEANING = {
 }
 PAINT = {look.RIGHT: "\x1b[34m", look.DUE: "\x1b[34m", look.BLANK: "\x1b[2m"}
 WRONG = "\x1b[1;31m"
-PLAIN = "\x1b[0m"
 _RANK = {kind: rank for rank, kind in enumerate(LETTERS)}
 
 

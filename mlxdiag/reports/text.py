@@ -10,7 +10,7 @@ from mlxdiag.inspect.findings import Finding, Report, Section
 from mlxdiag.reports import masks
 from mlxdiag.reports import view as words
 from mlxdiag.reports.escape import log_line, printable
-from mlxdiag.reports.view import View
+from mlxdiag.reports.view import PLAIN, View
 
 PAINT = {
     "error": "\x1b[1;31m",
@@ -19,7 +19,6 @@ PAINT = {
     "title": "\x1b[1m",
     "dim": "\x1b[2m",
 }
-PLAIN = "\x1b[0m"
 
 
 def render(reports: Sequence[Report], view: View) -> str:
@@ -45,7 +44,7 @@ def closing_lines(report: Report, view: View) -> Iterator[str]:
     """The last lines of a report: how much was judged, and the notes."""
     yield f"{words.coverage(report.summary)}."
     if report.summary.truncated:
-        yield "The trace is cut off: what came after its last whole line was not judged."
+        yield words.CUT_OFF
     for note in report.summary.notes:
         yield from _wrapped("note: ", note, view, indent="")
 

@@ -19,6 +19,9 @@ RESTS_ON = {
     "run": "the run: how the program went on or ended",
 }
 
+CUT_OFF = "The trace is cut off: what came after its last whole line was not judged."
+PLAIN = "\x1b[0m"
+"""Ends a colour of the terminal."""
 LONGEST_LIST = 4
 LONGEST_VALUE = 160
 
@@ -54,9 +57,9 @@ def place(finding: Finding) -> str:
     return (", ".join(parts) or "whole trace") + again
 
 
-def count(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 error`, `2 errors`; of a noun that takes more than an s, `plural` is the other form."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 def tally(summary: Summary) -> str:

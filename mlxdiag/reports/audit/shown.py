@@ -97,7 +97,7 @@ def coverage(audit: Audit) -> str:
     parts = [f"{len(rows) - len(skipped)} reached", f"{len(skipped)} skipped"]
     if rest:
         parts.append(f"{rest} {where}")
-    return f"{count(audit.families, 'family').replace('familys', 'families')} known: {', '.join(parts)}"
+    return f"{count(audit.families, 'family', 'families')} known: {', '.join(parts)}"
 
 
 def tally(audit: Audit) -> str:

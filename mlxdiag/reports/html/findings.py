@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.reports import view as words
 from mlxdiag.reports.html.markup import Html, join, tag
 
@@ -45,8 +45,7 @@ def headline(report: Report) -> Finding | None:
 
 def ordered(report: Report) -> list[Finding]:
     """Errors first, each kind in the order of the trace."""
-    rank = {"error": 0, "warning": 1, "info": 2}
-    return sorted(report.findings, key=lambda finding: rank.get(finding.severity, 3))
+    return sorted(report.findings, key=lambda finding: -SEVERITIES.index(finding.severity))
 
 
 def listing(report: Report) -> tuple[Html, Html]:
@@ -71,7 +70,7 @@ def _finding(number: int, finding: Finding) -> Html:
         tag("span", words.place(finding), class_="place"),
         id=f"finding-{number}",
     )
-    parts = [head, tag("p", finding.message, class_="message")]
+    parts = [head, tag("p", finding.message)]
     if finding.cause:
         causes = (tag("li", *_cause(cause)) for cause in finding.cause)
         parts.append(tag("div", tag("h4", "Because"), tag("ol", join(causes), class_="causes")))

@@ -16,7 +16,10 @@ class Html(str):
 
 
 Content = str | int | float | None
-VOID = frozenset({"meta", "link", "input", "br", "hr", "path", "rect", "line", "polygon", "circle", "use"})
+VOID = frozenset({"meta", "link", "input"})
+"""Elements of HTML that never end."""
+SHAPES = frozenset({"path", "rect"})
+"""Elements of SVG that hold nothing."""
 
 
 def text(value: Content) -> Html:
@@ -36,10 +39,10 @@ def lines(value: str) -> Html:
 def tag(name: str, /, *children: Content, **attributes: Content | bool) -> Html:
     """An element. Attributes: `class_` for class, `data_step` for data-step; None and False leave one out."""
     shown = "".join(_attribute(key, value) for key, value in attributes.items())
-    if name in VOID and not children:
-        return Html(
-            f"<{name}{shown}>" if name in ("meta", "link", "input", "br", "hr") else f"<{name}{shown}/>"
-        )
+    if name in VOID:
+        return Html(f"<{name}{shown}>")
+    if name in SHAPES:
+        return Html(f"<{name}{shown}/>")
     return Html(f"<{name}{shown}>{''.join(text(child) for child in children)}</{name}>")
 
 

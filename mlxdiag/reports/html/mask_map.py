@@ -23,16 +23,8 @@ NAMES = {
     look.PADDING: "padding, or a token taken back, is seen",
     look.FOREIGN: "a key of another sequence is seen",
 }
-SYMBOLS = {
-    look.RIGHT: "",
-    look.DUE: "",
-    look.MISSING: "╱",
-    look.OLD: "╳",
-    look.FUTURE: "▸",
-    look.PARTLY: "·",
-    look.PADDING: "p",
-    look.FOREIGN: "f",
-}
+SYMBOLS = {look.MISSING: "╱", look.PADDING: "p", look.FOREIGN: "f"}
+"""Of single keys, which no shape shows."""
 ROWS = 3
 """Rows of a batch that are drawn for a call: those with faults first."""
 ROW_HEIGHT = 20
@@ -110,7 +102,7 @@ def sentence(call: Call, row: Attended) -> str:
     """What the drawing says, in words."""
     real = [query for query in row.queries if query.real]
     first, last = row.queries[0].position, row.queries[-1].position
-    who = f"{count(len(real), 'query').replace('querys', 'queries')} at {_range((first, last))}"
+    who = f"{count(len(real), 'query', 'queries')} at {_range((first, last))}"
     layer = _layer(call)
     keys = f" over {call.k} returned keys" if call.k is not None else ""
     start = f"{who}{keys}, {layer}. "
@@ -229,10 +221,8 @@ def _legend(row: Attended, held: Sequence[Segment]) -> Html:
         for kind, name in NAMES.items()
         if kind in kinds
     )
-    origin = tag(
-        "li", {"observed": "observed", "derived": "derived, not observed"}.get(row.origin, row.origin)
-    )
-    return tag("ul", join(shown), origin if row.origin != look.OBSERVED else "", class_="legend")
+    origin = {look.DERIVED: "derived, not observed", look.UNSEEN: "not observed"}.get(row.origin)
+    return tag("ul", join(shown), tag("li", origin) if origin else "", class_="legend")
 
 
 def _details(row: Attended, held: Sequence[Segment]) -> Html:

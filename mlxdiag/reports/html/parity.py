@@ -86,7 +86,7 @@ def _panel(seq: str, found: Sequence[Compared]) -> Html:
         (floor, ceiling),
         label=label,
         height=170,
-        x_ticks=[(at, said) for at, said in ticks(*x)],
+        x_ticks=ticks(*x),
         y_ticks=[(float(floor), "0"), *y_ticks],
         x_title="position",
         y_title="largest logit difference",

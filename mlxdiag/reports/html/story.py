@@ -70,6 +70,8 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class Story(msgspec.Struct, kw_only=True):
+    """What the page shows of a trace. A place is the index of a step, from 0."""
+
     header: Header
     report: Report
     models: list[Entry | Model] = []
@@ -115,9 +117,9 @@ class _Reader:
         self._run = Run(header)
         if header.model is not None:
             self._story.models.append(header.model)
-        self._named = _ranks(report, lambda finding: finding.step)
-        self._numbered = _ranks(report, lambda finding: finding.evidence.get("entry"))
-        self._first = {f.seq for f in report.findings if f.seq}
+        self._by_step = _ranks(report, lambda finding: finding.step)
+        self._by_entry = _ranks(report, lambda finding: finding.evidence.get("entry"))
+        self._named = {f.seq for f in report.findings if f.seq}
         self._must: tuple[list[tuple[int, Call]], ...] = tuple([] for _ in SEVERITIES)
         """Gravest first."""
         self._wrong: list[tuple[int, Call]] = []
@@ -165,7 +167,7 @@ class _Reader:
         for name, phase in names.items():
             lane = self._story.lanes.get(name)
             if lane is None:
-                if len(self._story.lanes) >= LANES and name not in self._first:
+                if len(self._story.lanes) >= LANES and name not in self._named:
                     self._story.hidden_lanes.add(name)
                     continue
                 lane = self._story.lanes[name] = Lane(name)
@@ -201,7 +203,7 @@ class _Reader:
         if (call.q or 0) > LARGEST_CALL or call.kind == "recurrent":
             return
         self._seen += 1
-        rank = self._numbered.get(self._number) if entry.step is None else self._named.get(entry.step)
+        rank = self._by_entry.get(self._number) if entry.step is None else self._by_step.get(entry.step)
         if rank is not None:
             self._keep(self._must[rank], place, call)
         elif _looks_wrong(call.attention):
@@ -220,7 +222,7 @@ class _Reader:
         for row, seq in enumerate([one.seq or WHOLE for one in rows] or [WHOLE]):
             track = self._story.tracks.get((seq, family))
             if track is None:
-                if len(self._story.tracks) >= TRACKS and seq not in self._first:
+                if len(self._story.tracks) >= TRACKS and seq not in self._named:
                     self._story.hidden_tracks.add(seq)
                     continue
                 track = self._story.tracks[(seq, family)] = Track(seq, family, call.window)

@@ -45,7 +45,7 @@ def picture(story: Story) -> Html:
         return tag("p", label)
     canvas = tag(
         "div",
-        tag("div", class_="lanes", id="lanes", role="img", aria_label=label),
+        tag("div", id="lanes", role="img", aria_label=label),
         id="timeline",
         tabindex="0",
         role="group",
@@ -91,8 +91,7 @@ def summary(story: Story) -> str:
     for phase in story.phases:
         counts[phase] = counts.get(phase, 0) + 1
     said = ", ".join(f"{number} {phase}" for phase, number in counts.items())
-    sequences = f"{len(story.lanes) + len(story.hidden_lanes)} sequence"
-    lanes = sequences if sequences.startswith("1 ") else sequences + "s"
+    lanes = count(len(story.lanes) + len(story.hidden_lanes), "sequence")
     hidden = f" ({len(story.hidden_lanes)} of them not drawn)" if story.hidden_lanes else ""
     marked = [finding for finding in ordered(story.report) if story.place_of(finding) is not None]
     found = (

@@ -156,7 +156,7 @@ def _judged(held: Story) -> Html:
     report = held.report
     parts = [tag("p", words.coverage(report.summary) + ".")]
     if report.summary.truncated:
-        parts.append(tag("p", "The trace is cut off: what came after its last whole line was not judged."))
+        parts.append(tag("p", words.CUT_OFF))
     parts += [tag("p", f"Note: {note}") for note in report.summary.notes]
     for model in held.models[:4]:
         layers = model.layers or {}
