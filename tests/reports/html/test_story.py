@@ -61,15 +61,20 @@ def test_an_unnumbered_step_is_found_behind_a_model_of_its_own():
     assert 1 in {place for place, _ in held.calls}
 
 
-def test_the_calls_of_errors_go_before_those_of_warnings():
-    """Many harmless misfits, then one that is not."""
+def test_the_calls_of_errors_go_before_those_of_warnings(monkeypatch):
+    """More harmless misfits than are drawn, each of layers of its own, then one that is not harmless."""
+    monkeypatch.setattr(story, "CALLS", 4)
+    families = [f"f{n}" for n in range(1, 9)]
+    layers = ", ".join(f"{name}: {{attention: sliding, window: 4}}" for name in ("sliding", *families))
     harmless = BLIND.replace("fallback: sliced", "fallback: windowed")
     many = [
-        harmless.replace("step: 1", f"step: {n}")
-        .replace("[8, 4]", f"[8, {1 + n % 7}]")
-        .replace("a,", f"s{n},")
-        for n in range(1, 120)
+        harmless.replace("step: 1", f"step: {n}").replace("family: sliding", f"family: {name}")
+        for n, name in enumerate(families, 1)
     ]
-    held = told(*many, BLIND.replace("step: 1", "step: 900"))
-    assert {one.severity for one in held.report.findings} >= {"error", "warning"}
+    held = told(
+        *many, BLIND.replace("step: 1", "step: 900"), head=f"model: {{layers: {{{layers}}}}}\nsteps:\n"
+    )
+    severities = [one.severity for one in held.report.findings]
+    assert severities.count("warning") == len(families) > story.CALLS
+    assert severities.count("error") == 1
     assert 900 in {call.entry.step for _, call in held.calls}
