@@ -10,8 +10,8 @@ from mlxdiag.reports.audit import compared, grid
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import log_line, printable
-from mlxdiag.reports.text import PAINT, PLAIN
-from mlxdiag.reports.view import count
+from mlxdiag.reports.text import PAINT
+from mlxdiag.reports.view import PLAIN, count
 
 WIDTH = 110
 """Of the table where no terminal says otherwise."""
