@@ -1,10 +1,9 @@
 """Looks at a finished bundle as a stranger would, and refuses it where anything private is left.
 
 It shares neither code nor patterns with what cleaned the parts: it knows this machine, tries every token as
-an
-address, a web address, a path, a key or noise, walks JSON for names that no bundle holds, and looks for the
-way
-people write to each other. What it finds is reported by place and kind; the text itself is not repeated.
+an address, a web address, a path, a key or noise, walks JSON for names that no bundle holds, and looks for
+the way people write to each other. What it finds is reported by place and kind; the text itself is not
+repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ FORBIDDEN = frozenset(
 )  # fmt: skip
 """Names under which a bundle holds no text: a placeholder in brackets or a number may stand there."""
 
-
 MAY_STAY = re.compile(r"[\w][\w./+-]{2,79}\Z", re.ASCII)
 """A word that can be asked to stay: long enough to be one, and no piece of something else."""
 
@@ -66,9 +64,8 @@ def scan(
 ) -> list[Hit]:
     """Everything private that is left in a bundle's members, at most one of a kind for each line.
 
-    `removed`: texts that the cleaning took out. `asked`: words that the reporter asked to keep. `raw_ids`:
-    real token
-    ids were asked for.
+    `removed`: texts that the cleaning took out. `asked`: words that the reporter asked to keep.
+    `raw_ids`: real token ids were asked for.
     """
     allowed = frozenset(asked)
     sums = _declared(members)
@@ -81,7 +78,7 @@ def scan(
         for number, line in enumerate(text.splitlines(), 1):
             for kind in _line(name, line, facts, gone, allowed, sums, raw_ids):
                 hits.add(Hit(name, number, kind))
-        hits.update(Hit(name, 1, kind) for kind in _whole(name, text, raw_ids))
+        hits.update(Hit(name, number, kind) for number, kind in _whole(name, text, raw_ids))
     return sorted(hits)
 
 
@@ -165,21 +162,22 @@ def _integers(line: str) -> int:
     return longest
 
 
-def _whole(name: str, text: str, raw_ids: bool) -> Iterator[str]:
-    """JSON, walked: as a member, as lines, or as the tails of log lines."""
+def _whole(name: str, text: str, raw_ids: bool) -> Iterator[tuple[int, str]]:
+    """JSON, walked: as a member, as lines, or as the tails of log lines. Line and kind of each hit."""
     if name.endswith(".json"):
-        documents = [text]
+        documents = [(1, text)]
     elif name.endswith((".jsonl", ".yaml")) or name.startswith("logs/"):
-        documents = [line[min(starts) :] for line in text.splitlines() if (starts := _starts(line))]
+        lines = enumerate(text.splitlines(), 1)
+        documents = [(number, line[min(starts) :]) for number, line in lines if (starts := _starts(line))]
     else:
         return
     longest = LONGEST_STRING if name == "trace.yaml" else 0
-    for document in documents:
+    for number, document in documents:
         try:
             value, _ = json.JSONDecoder().raw_decode(document)
         except (ValueError, RecursionError):
             continue
-        yield from _forbidden(value, longest, raw_ids)
+        yield from ((number, kind) for kind in _forbidden(value, longest, raw_ids))
 
 
 def _starts(line: str) -> list[int]:

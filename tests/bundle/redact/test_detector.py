@@ -74,3 +74,5 @@ def test_places_are_told_and_texts_are_not():
     (hit,) = detector.scan({"logs/1.log": b"one 1\nmail zorblax@example.com 1\n"}, NOBODY)[:1]
     assert (hit.member, hit.line) == ("logs/1.log", 2)
     assert "zorblax" not in str(hit)
+    (hit,) = detector.scan({"tokens.jsonl": b'{"step": 1}\n{"step": 2, "text": "kiwi"}\n'}, NOBODY)
+    assert (hit.member, hit.line) == ("tokens.jsonl", 2)
