@@ -81,8 +81,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
 
     taken.member = "trace.yaml"
     redactor = traces.Redactor(cleaner, with_tokens=order.with_tokens)
-    header = redactor.header(source.trace.header)
-    trace = Trace(header, [redactor.entry(e) for e in source.trace.entries], (), source.trace.truncated)
+    trace = redactor.trace(source.trace)
     members["trace.yaml"] = traces.text(trace)
     report = _judge(trace)
     members["findings.json"] = pretty(document([report])).encode()
@@ -92,7 +91,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
         missing["tokens.jsonl"] = "the trace holds no emitted token"
 
     taken.member = "environment.json"
-    told = environment.document(header.environment or {}, header.source or {})
+    told = environment.document(trace.header.environment or {}, trace.header.source or {})
     members["environment.json"] = pretty(told).encode()
     taken.member = "model.json"
     card = modelcard.of_trace(trace) if order.model is None else modelcard.of_directory(order.model, redactor)

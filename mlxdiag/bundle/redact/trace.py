@@ -14,7 +14,7 @@ from mlxdiag.bundle.redact.fields import FIELDS
 from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.vocabulary import listed
 from mlxdiag.traces.encode import entry_line, header_text
-from mlxdiag.traces.types import TOKEN_CLASSES, Entry, Header, Trace
+from mlxdiag.traces.types import TOKEN_CLASSES, Header, Trace
 
 LONGEST_LIST = 4096
 """Items of a list inside of a config: one for each layer, and more than any has."""
@@ -95,9 +95,10 @@ class Redactor:
         kept = self.with_tokens and self._raw
         return msgspec.structs.replace(clean, ids=clean.ids if kept else None)
 
-    def entry(self, entry: Entry) -> Entry:
-        """One entry."""
-        return self.record(entry)
+    def trace(self, trace: Trace) -> Trace:
+        """The whole trace; its warnings name a file, so they stay behind."""
+        header = self.header(trace.header)
+        return Trace(header, [self.record(entry) for entry in trace.entries], (), trace.truncated)
 
     def record(self, record: _S) -> _S:
         """A record of the schema, with the fields that its table lists."""
@@ -201,13 +202,6 @@ class Redactor:
         if isinstance(value, dict):
             return {self._family(name): self.record(one) for name, one in value.items()}
         return self.record(value)
-
-
-def redact(trace: Trace, messages: Messages, *, with_tokens: bool = False) -> Trace:
-    """The whole trace; its warnings name a file, so they stay behind."""
-    redactor = Redactor(messages, with_tokens=with_tokens)
-    header = redactor.header(trace.header)
-    return Trace(header, [redactor.entry(entry) for entry in trace.entries], (), trace.truncated)
 
 
 def text(trace: Trace) -> bytes:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.trace import redact, text
+from mlxdiag.bundle.redact.trace import Redactor, text
 from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.traces.reader import parse, read
@@ -36,6 +36,10 @@ TELLS = (
     "/Users",
     "chatcmpl",
 )
+
+
+def redact(trace, cleaner, **settings):
+    return Redactor(cleaner, **settings).trace(trace)
 
 
 def bundled(source: str = PLANTED, **settings):
