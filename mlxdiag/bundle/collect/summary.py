@@ -14,7 +14,7 @@ from mlxdiag.bundle.collect.projects import REQUIRED, Project
 from mlxdiag.bundle.pack.parts import Part
 from mlxdiag.bundle.redact.ledger import Removed
 from mlxdiag.bundle.reproduce.controls import Control, in_words
-from mlxdiag.inspect.findings import Finding, Report
+from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.reports import view
 from mlxdiag.traces.types import Trace
 
@@ -92,14 +92,14 @@ def _worst(report: Report) -> Finding | None:
     """The first error by step: later ones are usually what came of it."""
     ranked = sorted(
         report.findings,
-        key=lambda f: (view_rank(f), f.rests_on in ("tokens",), f.step if f.step is not None else 1 << 60),
+        key=lambda f: (_rank(f), f.rests_on == "tokens", f.step if f.step is not None else 1 << 60),
     )
     return ranked[0] if ranked else None
 
 
-def view_rank(finding: Finding) -> int:
+def _rank(finding: Finding) -> int:
     """Errors first."""
-    return ("error", "warning", "info").index(finding.severity)
+    return -SEVERITIES.index(finding.severity)
 
 
 def _happened(account: Account) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _happened(account: Account) -> Iterator[str]:
 
 
 def _finding(account: Account) -> Iterator[str]:
-    findings = sorted(account.report.findings, key=view_rank)
+    findings = sorted(account.report.findings, key=_rank)
     if not findings:
         yield view.verdict(account.report)
         return

@@ -1,4 +1,4 @@
-"""What a zip holds beside the content of its members. A bundle has nothing of the kind, and nothing searches it."""
+"""What a zip holds beside the content of its members: in a bundle nothing, so nothing searches it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _EXTRA = 28
 
 
 def beside(path: str | Path) -> Iterator[str]:
-    """Comments, extra fields, and bytes that belong to no member, in words; for a zip that `opening.read` takes.
+    """Comments, extra fields, and bytes that belong to no member, in words.
 
+    The zip must be one that `opening.read` takes: then its names are plain, and its lengths within limits.
     Source: APPNOTE.TXT of the zip format, sections 4.3.7, 4.3.12 and 4.3.16.
     """
     with open(path, "rb") as file, zipfile.ZipFile(file) as archive:

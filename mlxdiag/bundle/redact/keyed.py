@@ -38,6 +38,7 @@ _ASSIGNED = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9_]{2,})=(?P<value>\"[^\"
 _QUOTED = re.compile(r"(?:[bruf]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')", re.DOTALL)
 _UP_TO_BREAK = re.compile(r"[^\s,;)\]}\"'&|]+")
 _UP_TO_FLAG = re.compile(r"(?:(?!\s--?[A-Za-z]).)+", re.DOTALL)
+_END_OF_LINE = re.compile(r"[\"',;]|\s--?[a-z]")
 _SHAPE = re.compile(r"[-+]?[\d.]+%?(?=[\s,;)\]}/]|$)|[\[(](?:\s*-?\d+\s*,?){0,8}[\])](?![\w(])")
 _NOTHING = re.compile(r"(?:none|null|nil|true|false|n/a)\b", re.IGNORECASE)
 _LOOPBACK = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[?::1?\]?)(?::\d{1,5})?(?![\w.])")
@@ -97,9 +98,7 @@ def _walk(pattern: re.Pattern[str], text: str, vocabulary: Vocabulary, put: Put)
         done.append(text[at:start])
         if rule is not None and end > start:
             done.append(put(rule, text[start:end], _mark(rule)))
-        at = max(end, start)
-        if not match.group():
-            break
+        at = end
     return "".join(done) + text[at:]
 
 
@@ -127,7 +126,7 @@ def _end(rule: str, match: Match[str], text: str, *, flag: bool) -> int:
 
 
 def _line(text: str, start: int) -> int:
-    found = re.compile(r"[\"',;]|\s--?[a-z]").search(text, start)
+    found = _END_OF_LINE.search(text, start)
     return found.start() if found else len(text)
 
 

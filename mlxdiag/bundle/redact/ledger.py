@@ -46,10 +46,6 @@ class Ledger:
         """Removals under a rule, over every member."""
         return sum(number for (name, _), number in self._counts.items() if name == rule)
 
-    @property
-    def total(self) -> int:
-        return sum(self._counts.values())
-
     def report(self, what: Callable[[str], str]) -> list[Removed]:
         """Every rule that removed something, in the order of their names; `what` explains a rule."""
         lines = []

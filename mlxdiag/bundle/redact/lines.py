@@ -74,8 +74,8 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 """How a line begins that a program of this field printed about itself."""
 
-_FRAME = re.compile(r"\s*File \"(?P<path>[^\"\n]+)\", line \d+(?:, in (?P<function>[\w.<>]+))?\s*$")
-_AT = re.compile(r"\s*(?P<path>[^\s()]+\.py)\((?P<line>\d+)\): (?P<function>\S+)\s*$")
+_FRAME = re.compile(r"\s*File \"(?P<path>[^\"\n]+)\", line \d+(?:, in [\w.<>]+)?\s*$")
+_AT = re.compile(r"\s*[^\s()]+\.py\(\d+\): \S+\s*$")
 _RULER = re.compile(r"\s*[-=*#~^_+.\s|]+$")
 _JSON = re.compile(r"\s*(?:data: )?[{\[]")
 _DONE = re.compile(r"data: \[DONE\]$")
@@ -111,9 +111,7 @@ class Lines:
 
     def clean(self, lines: Iterable[str]) -> Iterator[str]:
         """The log with its line numbers; runs of lines that stay out are told as one."""
-        out_of = 0
-        number = 0
-        first_out = 0
+        first_out = out_of = 0
         for number, line in _ends(lines):
             shown = None if line is None else self.line(line)
             if shown is None:
@@ -142,7 +140,7 @@ class Lines:
             return None
         frame = _FRAME.match(line)
         if frame is not None:
-            return self._frame(line, frame["path"], frame["function"])
+            return self._frame(line, frame["path"])
         if self._in_library is not None and line.startswith("    "):
             return self._source(line)
         self._in_library = None
@@ -152,8 +150,7 @@ class Lines:
 
     def _record(self, line: str) -> str | None:
         head, rest = self._sender(line)
-        at = _AT.match(rest)
-        if at is not None:
+        if _AT.match(rest):
             return head + self._messages.clean(rest)
         known = _JSON.match(rest) or any(pattern.match(rest) for _, pattern in RECORDS)
         if not known and not head:
@@ -181,7 +178,7 @@ class Lines:
             return (self._messages.name(match["service"]) or "[word]") + " | ", line[match.end() :]
         return "", line
 
-    def _frame(self, line: str, path: str, function: str | None) -> str:
+    def _frame(self, line: str, path: str) -> str:
         parts = re.split(r"[/\\]", path)
         self._in_library = any(part in LIBRARIES or part in PACKAGES for part in parts[:-1])
         return "  " + self._messages.clean(line.strip())
@@ -195,7 +192,6 @@ class Lines:
 
 def _ends(lines: Iterable[str]) -> Iterator[tuple[int, str | None]]:
     """Numbered lines, with None for those between the first and the last."""
-    number = 0
     waiting: deque[tuple[int, str]] = deque()
     for number, line in enumerate(lines, 1):
         if number <= FIRST_LINES:

@@ -1,10 +1,8 @@
 """Hashes of prompts, told apart without telling the prompt.
 
 A plain hash of a short prompt can be guessed, so it is replaced by a keyed one. The key is drawn once for
-each
-user of each machine, lies outside every bundle, and is mixed with the bundle's own input: equal hashes have
-equal
-labels inside one bundle, and labels of two bundles cannot be compared.
+each user of each machine, lies outside every bundle, and is mixed with the bundle's own input: equal hashes
+have equal labels inside one bundle, and labels of two bundles cannot be compared.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""A line's tokens, each tried as an address, a web address, a mail address, a path, a key, a number, or
-noise."""
+"""A line's tokens, each tried as an address of any kind, a path, a key, a number, or noise."""
 
 from __future__ import annotations
 

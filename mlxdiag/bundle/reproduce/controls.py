@@ -26,7 +26,6 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that fired, from warning up."""
     reason: str = ""
     """Of a control that was not tried, or what the numbers say."""
-    numbers: dict[str, Any] = {}
 
 
 def in_words(control: Control, *more: Control) -> str:

@@ -60,13 +60,12 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say) -> Reproduction:
     from mlxdiag.bundle.reproduce.edge import in_short
     from mlxdiag.bundle.reproduce.trying import Trial
 
-    faults = list(_faults(report))
     best: tuple[Finding, Shrunk] | None = None
     scripts = Reproduction(
         missing=dict.fromkeys((REPRO, CONTROL, SMALL), NO_FAULT),
         sentences=(f"No script is in this bundle: {NO_FAULT}.",),
     )
-    for fault in faults[:MOST_FAULTS]:
+    for fault in _faults(report)[:MOST_FAULTS]:
         say(f"shrinking to the smallest schedule with {fault.code} ...")
         small = _smallest(trace, fault)
         if isinstance(small, str):
@@ -118,10 +117,10 @@ def _nothing(reason: str) -> Reproduction:
     )
 
 
-def _faults(report: Report) -> Iterator[Finding]:
+def _faults(report: Report) -> list[Finding]:
     """Errors that a run can show, in order of their steps, those about sampling last."""
     errors = [f for f in report.findings if f.severity == "error" and not f.code.startswith(WITHOUT_A_RUN)]
-    return iter(sorted(errors, key=lambda f: (f.code in LAST, f.step if f.step is not None else 1 << 60)))
+    return sorted(errors, key=lambda f: (f.code in LAST, f.step if f.step is not None else 1 << 60))
 
 
 def _smallest(trace: Trace, fault: Finding) -> Shrunk | str:

@@ -228,7 +228,6 @@ class Trial:
 
     def _policies(self) -> Iterator[Control]:
         """What another consumer would do with the mask, where one does not fit."""
-        plan = None
         try:
             plan = experiment.prepare(self.trace, source="trace.yaml").plan
         except MlxdiagError as error:
