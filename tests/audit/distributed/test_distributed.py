@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from mlxdiag.audit.cell import Cell
-from mlxdiag.audit.distributed.distributed import audit_distributed
-from mlxdiag.audit.distributed.launch import Launch
+from mlxdiag.audit.distributed.distributed import QUIET, audit_distributed
+from mlxdiag.audit.distributed.launch import RANKS, Launch
 from mlxdiag.audit.distributed.rank import PIPELINE, TENSOR
 from mlxdiag.audit.engine.table import DISTRIBUTED
+from mlxdiag.models.mlx import zoo
 
 FAULTY = (sys.executable, "-m", "tests.audit.faulty_rank")
 
@@ -36,6 +37,15 @@ def test_a_family_that_splits_well_passes_both_ways(found: Found) -> None:
         assert cell.result == "pass", cell.reason
         # Two ranks, three schedules of 19 tokens, one of two rows.
         assert cell.judged == {"parity": 2 * 5 * 19}
+
+
+def test_each_rank_of_a_pipeline_holds_a_part_of_the_layers() -> None:
+    """Else two whole models would agree with a third."""
+    with Launch([f"qwen2:{PIPELINE}"], 0) as launch:
+        held = [told.layers for _, told in launch.told(QUIET) if told.state == "done"]
+    assert len(held) == RANKS
+    assert min(held) > 0
+    assert sum(held) == len(zoo.tiny("qwen2").model.layers)
 
 
 def test_a_family_that_the_library_will_not_split_is_unsupported(found: Found) -> None:
