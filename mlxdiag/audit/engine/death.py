@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import signal
 
 from mlxdiag.audit.cell import Cell
-from mlxdiag.audit.engine.pool import last_line
+from mlxdiag.audit.engine.pool import ending, last_line, signal_name
 from mlxdiag.audit.engine.worker import Ended
 
 _FRAME = re.compile(r'File "[^"]*?((?:mlx_lm|mlx_vlm)/[^"]+)", line (\d+) in')
 _DUMP = re.compile(
-    r'^(Fatal Python error: .*|(Current t|T)hread 0x\w+.*|\s+File ".*|  \.\.\.|<no Python frame>'
+    r'^(Fatal Python error: .*|(Current t|T)hread 0x\w+.*|\s+File ".*|  \.\.\.|\s+Garbage-collecting'
+    r"|\s*<(no Python frame|tstate is freed)>"
     r"|Extension modules: .*|Current thread's C stack trace.*|\s+Binary file .*|\s*)$"
 )
 UNFINISHED = "not judged: mlxdiag failed on it"
@@ -21,8 +21,7 @@ UNFINISHED = "not judged: mlxdiag failed on it"
 def crashed(library: str, family: str, scenario: str, event: Ended, limit: float) -> Cell:
     """The process died: the signal, what it wrote last, and the innermost line of the library. Or it was
     ended inside a call, as `os._exit` does."""
-    name = _name(event.signal)
-    died = f"ended with exit code {event.code}" if event.abrupt else f"died of {name}"
+    died = ending(event.code if event.abrupt else -event.signal)
     said = "" if event.late else message(event.stderr)
     reason = (
         f"no answer within {limit:g} s, so the process was killed"
@@ -37,7 +36,7 @@ def crashed(library: str, family: str, scenario: str, event: Ended, limit: float
         codes=["MD902"],
         reason=reason,
         where=where(event.stderr),
-        evidence={} if event.late or event.abrupt else {"signal": name},
+        evidence={} if event.late or event.abrupt else {"signal": signal_name(event.signal)},
     )
 
 
@@ -59,10 +58,3 @@ def where(stderr: str) -> str:
     """File and line of the library at which the process died, from the dump of its stack; empty if none."""
     found = _FRAME.search(stderr)
     return f"{found[1]}:{found[2]}" if found else ""
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -71,12 +71,12 @@ class Pool:
         """Start a server and wait until it is ready. False where importing a part of the library ended it:
         the next one leaves that part out."""
         own = str(Path(mlxdiag.__file__).parents[1])
-        given: dict[str, Any] = {
-            "first": [*self.site.first],
-            "last": [own, *self.site.last],
+        given = {
+            "first": self.site.first,
+            "last": (own, *self.site.last),
             "preload": self.preload,
+            "deadly": self.deadly,
         }
-        given["deadly"] = self.deadly
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the server
         try:
             self.process = subprocess.Popen(
@@ -206,12 +206,15 @@ class Pool:
 
 def ending(code: int) -> str:
     """How a process ended, by the return code that `subprocess` gives."""
-    if code >= 0:
-        return f"ended with exit code {code}"
+    return f"ended with exit code {code}" if code >= 0 else f"died of {signal_name(-code)}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGABRT`; `signal 40` for one that has no name here."""
     try:
-        return f"died of {signal.Signals(-code).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"died of signal {-code}"
+        return f"signal {number}"
 
 
 def last_line(text: str) -> str:

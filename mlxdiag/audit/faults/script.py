@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.audit.cell import Fault
+from mlxdiag.audit.engine.pool import last_line
 from mlxdiag.errors import UnjudgedError
 
 SHOWN = 1
@@ -47,5 +48,4 @@ def script(given: dict[str, Any], directory: str, seed: int) -> Iterator[Script]
         yield Script(said="there is no schedule to write it of")
         return
     ran = repro.confirm(path, timeout=PATIENCE)
-    last = ([line for line in ran.output.splitlines() if line.strip()] or ["nothing"])[-1]
-    yield Script(name=path.name, code=ran.code, said=last.strip()[:LONGEST])
+    yield Script(name=path.name, code=ran.code, said=last_line(ran.output)[:LONGEST] or "nothing")
