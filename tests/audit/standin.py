@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -34,8 +35,8 @@ steps:
 """
 SCENARIOS = ("one", "two", "three", "four")
 FAMILIES = (
-    *("aborting", "chatty", "dying", "faulty", "forking", "good", "hanging", "leaving", "returning"),
-    *("raising", "segfaulting", "silent", "stubborn"),
+    *("aborting", "chatty", "deaf", "dying", "faulty", "forking", "fragile", "good", "hanging", "leaving"),
+    *("raising", "returning", "segfaulting", "silent", "stubborn"),
 )
 QUICK = ("aborting", "faulty", "good", "raising", "segfaulting")
 """Those that need no time limit to end."""
@@ -51,6 +52,21 @@ def preload_prints() -> None:
 
 def preload_fails() -> None:
     raise SystemExit("the library\nis not there")
+
+
+def preload_dies(deadly=None):
+    """One part of the library ends the process that imports it."""
+    for name in ("fine", "bad", "last"):
+        if name not in (deadly or {}):
+            yield name
+            if name == "bad":
+                os.abort()
+    yield ""
+
+
+def preload_dies_each_time(deadly=None):
+    yield f"part {len(deadly or {})}"
+    os._exit(3)
 
 
 def describe(device):
@@ -76,6 +92,8 @@ def audit(family, scenarios, seed, device):
     for scenario in scenarios:
         if scenario == "two":
             end(family)
+        if family == "fragile" and scenario in ("two", "four", "six"):
+            os.abort()
         if family == "silent" and scenario == "four":
             return
         result = "fail" if family == "faulty" and scenario in ("two", "four") else "pass"
@@ -132,6 +150,9 @@ def end(family: str) -> None:
         ctypes.string_at(0)
     if family == "hanging":
         time.sleep(600)
+    if family == "deaf":
+        signal.signal(signal.SIGABRT, signal.SIG_IGN)
+        time.sleep(20)
     if family in ("forking", "stubborn", "returning"):
         child = os.fork()
         if child == 0 and family != "returning":

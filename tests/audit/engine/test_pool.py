@@ -118,6 +118,21 @@ def test_a_library_that_cannot_be_imported_is_unjudged():
         pass
 
 
+def test_a_part_whose_import_ends_the_server_is_left_out_and_the_rest_is_served():
+    with Pool("tests.audit.standin:preload_dies", jobs=1, site=SITE) as pool:
+        assert pool.deadly == {"bad": "died of SIGABRT"}
+        assert pool.call(CALL + "echo", "x") == ["x"]
+
+
+def test_a_library_of_which_every_part_ends_the_server_is_unjudged(monkeypatch):
+    monkeypatch.setattr("mlxdiag.audit.engine.pool.MOST_DEADLY", 2)
+    with (
+        pytest.raises(UnjudgedError, match="installed ended while it imported part 2"),
+        Pool("tests.audit.standin:preload_dies_each_time", jobs=1, site=SITE),
+    ):
+        pass
+
+
 def test_a_python_that_does_not_exist_is_unjudged(tmp_path):
     with (
         pytest.raises(UnjudgedError, match="No such file"),

@@ -63,6 +63,17 @@ def test_a_family_whose_workers_all_die_is_given_up_with_a_reason():
     assert audit.cells[-1].reason == "not tried: 3 workers of this family in a row died without a verdict"
 
 
+def test_a_verdict_between_two_deaths_keeps_a_family_from_being_given_up():
+    audit = audited("fragile", scenarios=(*SCENARIOS, "five", "six", "seven"))
+    assert results(audit, "fragile") == ["pass", "crash", "pass", "crash", "pass", "crash", "pass"]
+
+
+def test_a_hang_that_ignores_the_first_signal_is_killed_by_the_second():
+    audit = audited("deaf", limit=1.0)
+    assert results(audit, "deaf") == ["pass", "crash", "pass", "pass"]
+    assert audit.cells[1].reason == "no answer within 1 s, so the process was killed"
+
+
 @pytest.mark.parametrize(
     ("family", "lost", "says"),
     [
@@ -150,6 +161,7 @@ def test_shards_share_the_families_out_evenly_and_wholly():
     parts = [choose(known, (), (index, 4)) for index in (1, 2, 3, 4)]
     assert sorted(name for part in parts for name in part) == known
     assert {len(part) for part in parts} == {31, 32}
+    assert parts[1][:2] == ("f001", "f005"), "neighbours are often alike, and lie apart"
     assert parts == [choose(reversed(known), (), (index, 4)) for index in (1, 2, 3, 4)]
 
 
@@ -282,6 +294,21 @@ def test_models_split_over_processes_run_once_after_the_others_and_keep_their_co
     ]
     assert {cell.result for cell in audit.cells} == {"pass"}
     assert [line.split()[0] for line in log.read_text().splitlines()][2:] == ["apart"]
+
+
+def test_of_split_models_what_is_finished_is_not_told_again(tmp_path):
+    def stop(progress):
+        if progress.done == 4:
+            raise KeyboardInterrupt
+
+    kept, seen = tmp_path / "cells", []
+    asked = wanted("faulty", "good", scenarios=SPLIT, resume=kept)
+    with pytest.raises(KeyboardInterrupt):
+        run(asked, causes=Causes(), parts=PARTS, watch=stop)
+    assert "pipeline" in kept.read_text().splitlines()[-1]
+    run(asked, causes=Causes(), parts=PARTS, watch=lambda progress: seen.append(progress.done))
+    assert seen == [1, 2, 3, 4, 5, 6]
+    assert kept.read_text().count("\n") == 1 + 6
 
 
 def test_cells_that_never_came_from_split_models_are_told(tmp_path):

@@ -137,6 +137,15 @@ def test_an_entry_with_a_mark_fits_only_where_the_mark_is(source):
     assert [one.signature == "draft" for one in judged] == [False, True]
 
 
+def test_an_entry_with_a_reason_fits_only_where_the_cell_gives_it(source):
+    held = entry("shapes", ["a"], ["*"], ["MD901"], code="MD901")
+    held["match"][0]["reason"] = r"broadcast_shapes|row \d "
+    reasons = ("[broadcast_shapes] (2,4)", "row 3 is short", "row of ducks", "")
+    cells = [cell("a", str(at), "MD901", reason=reason) for at, reason in enumerate(reasons)]
+    judged, _ = group(cells, causes(held), source)
+    assert [one.signature == "shapes" for one in judged] == [True, True, False, False]
+
+
 def test_an_excuse_makes_a_pass_only_where_it_allows_every_code(source):
     excuse = entry("routing-noise", ["moe"], ["quantized-*"], ["MD402"])
     cells = [

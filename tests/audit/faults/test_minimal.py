@@ -1,5 +1,6 @@
 """Smallest schedules and scripts, asked of workers: what becomes of a fault where they answer, or die."""
 
+import msgspec
 import pytest
 
 from mlxdiag.audit.engine.run import run
@@ -26,6 +27,20 @@ def test_where_no_search_succeeds_the_failing_schedule_itself_stays():
     found, _ = faults("aborting")
     assert found["aborting"].cause.startswith("the process died of SIGABRT")
     assert found["aborting"].smallest == ""
+
+
+def test_where_a_search_finds_nothing_the_next_cell_of_the_fault_is_tried():
+    cause = {
+        "name": "one-for-both",
+        "match": [{"families": ["aborting", "faulty"], "scenarios": ["*"], "codes": ["MD302", "MD902"]}],
+        "text": "It is known.",
+        "where": {"file": "standin.py", "snippet": "def preload_fails"},
+        "code": "MD302",
+    }
+    causes = msgspec.convert({"causes": [cause]}, Causes)
+    (fault,) = run(wanted("aborting", "faulty"), causes=causes, parts=PARTS).faults
+    assert fault.families == ["aborting", "faulty"]
+    assert fault.smallest == SCHEDULE
 
 
 def test_a_search_may_be_left_out():
