@@ -1,6 +1,7 @@
 """Schedules: what they must hold to test what they are named for, worked out from their rows alone."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +31,27 @@ def rows(trace, seq="a"):
     """(offset, tokens) of each forward of a sequence."""
     forwards = [entry for entry in trace.entries if entry.kind in FORWARD_PHASES]
     return [(row.offset, row.tokens) for entry in forwards for row in entry.rows if row.seq == seq]
+
+
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        ({"num_key_value_heads": 4, "num_attention_heads": 8}, 4),
+        ({"text_config": {"n_kv_heads": 3}}, 3),
+        ({"num_kv_heads": [2, 4]}, 2),
+        ({"num_key_value_heads": 1}, 2),
+        ({}, 2),
+    ],
+)
+def test_lengths_are_built_around_the_smallest_window_and_the_key_heads(config, heads):
+    layers = [SimpleNamespace(window=window) for window in (None, 16, 9)]
+    sizes = schedules.sizes_of(SimpleNamespace(config=config, geometry=SimpleNamespace(layers=layers)))
+    assert sizes == Sizes(window=9, kv_heads=heads)
+
+
+def test_a_family_without_a_window_gets_the_one_that_schedules_pretend():
+    without = SimpleNamespace(config={}, geometry=SimpleNamespace(layers=[SimpleNamespace(window=None)]))
+    assert schedules.sizes_of(without).window == 8
 
 
 @pytest.mark.parametrize("window", [8, 12])
