@@ -40,13 +40,13 @@ TOO_SMALL = "needs to be divisible by the quantization group size"
 
 
 WRAPPERS = (
-    "probe_calls.py",
-    "probe_operations.py",
-    "probe_shield.py",
-    "batching.py",
-    "instance.py",
-    "store.py",
-    "drafted.py",
+    "models/mlx/probe_calls.py",
+    "models/mlx/probe_operations.py",
+    "models/mlx/probe_shield.py",
+    "models/mlx/batching.py",
+    "models/mlx/instance.py",
+    "replay/store.py",
+    "audit/judge/drafted.py",
 )
 """Modules that do nothing but call the library: what is raised there is the library's."""
 
@@ -150,7 +150,7 @@ def _ours(error: Exception) -> bool:
         if "mlx_lm" in path.parts:
             return False
         if "mlxdiag" in path.parts:
-            return path.name not in WRAPPERS
+            return not path.as_posix().endswith(WRAPPERS)
     return True
 
 

@@ -8,10 +8,11 @@ import mlx_lm
 import numpy as np
 import pytest
 
+import mlxdiag
 from mlxdiag.audit.judge import noise
 from mlxdiag.audit.judge.judge import audit_family, judge
 from mlxdiag.audit.judge.passes import Passes
-from mlxdiag.audit.judge.reading import LISTED
+from mlxdiag.audit.judge.reading import LISTED, WRAPPERS
 from mlxdiag.audit.judge.trial import Trial
 from mlxdiag.audit.schedules.scenarios import SCENARIOS, named
 from mlxdiag.models.mlx import zoo
@@ -210,6 +211,10 @@ def test_nothing_judged_is_never_a_pass(cell, monkeypatch):
         "mlxdiag.audit.judge.judge.reading.judged", lambda _run: dict.fromkeys(("geometry",), 0)
     )
     assert cell("mixtral", "fresh-over-window").result == "skipped"
+
+
+def test_modules_that_only_call_the_library_are_where_they_are_said_to_be():
+    assert all((Path(mlxdiag.__file__).parent / name).is_file() for name in WRAPPERS)
 
 
 def test_a_fault_of_the_judge_itself_is_raised(cell, monkeypatch):
