@@ -1,3 +1,5 @@
+import re
+
 import msgspec
 
 from mlxdiag.audit.cell import Audit
@@ -83,3 +85,29 @@ def test_times_are_left_out():
     slow = faulty()
     slow.seconds = 99.0
     assert audit_page.render(slow, "a") == audit_page.render(faulty(), "a")
+
+
+def test_every_part_of_an_audit_has_its_section():
+    audit = faulty()
+    audit.noise = {"gemma2": 0.001}
+    text = audit_page.render(audit, "a.json")
+    read = Page(text)
+    ids = [one["id"] for one in read.all("section")]
+    assert ids == ["faults", "matrix", "causes", "excused", "skipped", "noise", "notes"]
+    for part in ("Sinks are kept by design.", "metal runs on Metal only", "0.001", "stale cause gone"):
+        assert part in read.text
+    assert "schema: mlxdiag.trace/1\nsteps:" in text
+
+
+def test_every_link_leads_to_its_fault():
+    read = Page(audit_page.render(faulty(), "a.json"))
+    wanted = [one["href"][1:] for one in read.all("a") if one["href"].startswith("#fault-")]
+    assert wanted == [one["id"] for one in read.all("h3") if (one.get("id") or "").startswith("fault-")]
+
+
+def test_a_cell_has_the_class_of_its_result():
+    text = audit_page.render(faulty(), "a.json")
+    for family, name, result in (("old", "no-cache", "crash"), ("llama", "key-cap", "excused")):
+        (found,) = re.findall(rf'<td class="(r-\w+)"><button[^>]* aria-label="{family}, {name}:', text)
+        assert found == f"r-{result}"
+    assert re.findall(r'<i class="sample (r-\w+)">X</i>', text) == ["r-crash"]

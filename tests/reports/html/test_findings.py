@@ -1,3 +1,5 @@
+from msgspec import structs
+
 from mlxdiag.reports.html import findings
 from tests.reports.examples import blind, clean, faulty
 from tests.reports.html.pages import Page
@@ -29,3 +31,20 @@ def test_the_verdict_is_the_words_of_the_other_formats():
     assert "clean: no rule fired" in Page(findings.verdict(clean())).text
     assert "not the same as clean" in Page(findings.verdict(blind())).text
     assert 'class="top clean"' not in findings.verdict(blind())
+
+
+def test_the_headline_leads_to_its_finding():
+    assert 'href="#finding-1"' in findings.verdict(faulty())
+    first, _ = findings.listing(faulty())
+    assert Page(first).all("h3", id="finding-1")
+
+
+def test_more_findings_than_are_shown_are_counted(monkeypatch):
+    monkeypatch.setattr(findings, "MOST", 1)
+    assert "2 further findings" in "".join(findings.listing(faulty()))
+
+
+def test_numbers_of_several_layer_families_are_told_with_their_names():
+    report = faulty()
+    report.findings[0] = structs.replace(report.findings[0], evidence={"full": {"mask_axis": 8}})
+    assert "<dt>full mask axis</dt><dd>8</dd>" in "".join(findings.listing(report))

@@ -77,3 +77,41 @@ def test_of_a_batch_only_the_wrong_rows_are_drawn():
 
 def test_a_call_of_which_nothing_is_known_is_not_drawn():
     assert figure(SLIDING + "{rows: [{seq: a}], attention: [{family: full, k: 4}]}") is None
+
+
+def test_lengths_are_bars_at_one_scale():
+    assert re.findall(r'<span>(.*?)</span><i style="width:([\d.]+)%', figure(BLIND)) == [
+        ("returned keys 8", "100.00"),
+        ("mask columns 4", "50.00"),
+    ]
+
+
+def test_the_offset_a_misfitting_mask_was_built_at_is_told():
+    text = figure(BLIND.replace("attention:", "mask: {shape: [8, 4], offset: 2}, attention:"))
+    assert "It was built at offset 2; the call's first query is at 0." in Page(text).text
+
+
+def test_each_class_of_keys_of_others_has_a_column_of_its_own():
+    """Both left of the picture of keys 0 to 3, whose two columns are one key wide each."""
+    lefts = re.findall(r'<b class="\w+" style="left:([\d.]+)%', figure(FOREIGN))
+    assert [round(float(left) * 6 / 100, 2) for left in lefts] == [0.5, 1.5]
+
+
+def test_a_token_taken_back_and_a_gap_are_marked_at_their_keys():
+    text = figure(
+        SLIDING + "{rows: [{offset: 5, tokens: 1}], attention: [{family: full, k: 6, first: [[0]], "
+        "last: [[5]], visible: [[4]], missing: [[0, 0, 2]], padding: [[0, 0, 3]]}]}"
+    )
+    marks = re.findall(r'<b class="(\w+)" style="left:([\d.]+)%', text)
+    assert [(kind, round(float(left) * 6 / 100, 2)) for kind, left in marks] == [
+        ("missing", 2.5),
+        ("padding", 3.5),
+    ]
+
+
+def test_ticks_and_table_speak_of_positions():
+    """Eight queries from offset 16: number 20 is the fifth, four and a half rows of eight down."""
+    text = figure(BLIND.replace("offset: 0", "offset: 16").replace("k: 8", "k: 11"))
+    assert 'top:56.250%">20<' in text
+    (first, *_) = re.findall(r"<tr><td>(.*?)</td>", text)
+    assert first.startswith("16")

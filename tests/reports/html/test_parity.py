@@ -56,3 +56,22 @@ def test_equal_logits_are_said_and_not_drawn():
     assert "the largest difference is 0. Nothing to draw." in read.text
     assert not read.all("svg")
     assert read.all("table")
+
+
+def test_a_few_sequences_are_shown_at_once_and_the_worst_first():
+    parted = [Compared(n, n, f"s{n}", 0, 5, float(n), 0, 1e-3, None, "single-pass") for n in range(1, 6)]
+    shown, *folded = parity.panels(parted).split("<details><summary>s")
+    assert re.findall(r"<b>(s\d)</b>", shown) == ["s5", "s4", "s3"]
+    assert [one[0] for one in folded] == ["2", "1"]
+
+
+def test_noise_and_tolerance_are_drawn_at_their_heights():
+    text = parity.panels([compared(0, 90, 1e-5), WRONG])
+    assert heights(text, "noise") == [-5.0]
+    ((low, high),) = re.findall(r'<rect x="\d+" y="(-?\d+)"[^>]* height="([\d.]+)" class="within"', text)
+    assert int(low) + float(high) == -3
+
+
+def test_the_table_says_where_each_step_parts():
+    rows = re.findall(r"<tr>(<td>.*?)</tr>", parity.panels([RIGHT, WRONG]))
+    assert [re.findall(r"<td>(.*?)</td>", row)[1::2] for row in rows] == [["0–89", "–"], ["90–99", "93"]]

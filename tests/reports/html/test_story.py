@@ -78,3 +78,47 @@ def test_the_calls_of_errors_go_before_those_of_warnings(monkeypatch):
     assert severities.count("warning") == len(families) > story.CALLS
     assert severities.count("error") == 1
     assert 900 in {call.entry.step for _, call in held.calls}
+
+
+def test_a_call_of_too_many_queries_is_not_drawn(monkeypatch):
+    monkeypatch.setattr(story, "LARGEST_CALL", 4)
+    held = told(BLIND, DECODE)
+    assert {call.entry.step for _, call in held.calls} == {2}
+    assert held.left_out == 0
+
+
+def test_the_calls_that_are_not_drawn_are_counted():
+    many = [DECODE.replace("step: 2", f"step: {n}").replace("8", str(n)) for n in range(8, 108)]
+    held = told(*many)
+    assert held.calls
+    assert len(held.calls) + held.left_out == 2 * len(many)
+
+
+def test_a_call_that_looks_wrong_goes_before_one_that_does_not(monkeypatch):
+    """Of one fault the finding names the first step; the next ones only look like it."""
+    monkeypatch.setattr(story, "CALLS", 4)
+    right = BLIND.replace("[8, 4], fate: discarded, fallback: sliced", "[8, 8]")
+    healthy = [right.replace("step: 1", f"step: {n}").replace("seq: a", f"seq: h{n}") for n in range(1, 9)]
+    wrong = [BLIND.replace("step: 1", f"step: {n}").replace("seq: a", f"seq: w{n}") for n in (50, 51)]
+    held = told(*healthy, *wrong)
+    assert {one.step for one in held.report.findings} == {50}
+    assert 51 in {call.entry.step for _, call in held.calls}
+
+
+def test_sequences_that_findings_name_are_drawn_beyond_the_limits(monkeypatch):
+    monkeypatch.setattr(story, "LANES", 2)
+    monkeypatch.setattr(story, "TRACKS", 2)
+    many = [DECODE.replace("step: 2", f"step: {n}").replace("seq: a", f"seq: s{n}") for n in range(4)]
+    held = told(*many, BLIND.replace("step: 1", "step: 9").replace("seq: a", "seq: late"))
+    assert "late" in held.lanes
+    assert ("late", "sliding") in held.tracks
+    assert held.hidden_lanes == {"s2", "s3"}
+    assert held.hidden_tracks == {"s1", "s2", "s3"}
+
+
+def test_a_row_of_a_mixed_batch_has_its_own_phase():
+    held = told(
+        "- {step: 1, phase: chunk, rows: [{seq: a, phase: decode, offset: 4, tokens: 1}, "
+        "{seq: b, offset: 4, tokens: 4}]}\n"
+    )
+    assert {name: lane.kinds for name, lane in held.lanes.items()} == {"a": ["decode"], "b": ["chunk"]}

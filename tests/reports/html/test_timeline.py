@@ -37,6 +37,8 @@ def test_more_runs_than_allowed_are_joined_without_losing_a_step():
     bounded = timeline._bounded(timeline.runs(lane(marks)), 100)
     assert len(bounded) <= 100
     assert sum(count for _, _, count, _ in bounded) == 5000
+    ends = [start + stride * (count - 1) for start, stride, count, _ in bounded]
+    assert 99_000 < max(ends) <= marks[-1][0]
 
 
 def test_sequences_that_never_meet_share_a_row():
@@ -65,3 +67,15 @@ def test_a_finding_is_marked_at_its_step():
         rendered(DECODE.replace("step: 2", "step: 7"), BLIND.replace("step: 1", "step: 9")), "timeline-data"
     )["marks"][:1]
     assert (mark[0], mark[1]) == (1, "error")
+
+
+def test_the_table_joins_neighbours_of_one_phase():
+    more = [DECODE.replace("step: 2", f"step: {n}") for n in (2, 3, 4)]
+    assert list(timeline._rows(told(BLIND, *more))) == [("1", "prefill", "a"), ("2–4", "decode", "a")]
+
+
+def test_events_and_calls_are_told_to_the_script():
+    trim = "- {step: 3, phase: trim, rows: [{seq: a, asked: 1, done: 1}]}\n"
+    held = embedded(rendered(BLIND, DECODE, trim), "timeline-data")
+    assert held["events"] == [[2, "trim"]]
+    assert held["calls"] == [0, 1]

@@ -2,6 +2,7 @@ import re
 
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.reports.html import trace_page
+from mlxdiag.reports.html.page import section
 from mlxdiag.traces.reader import parse
 from tests.reports.examples import POLICIES
 from tests.reports.html.pages import ATTACK, BLIND, DECODE, HEAD, Page, rendered
@@ -87,3 +88,67 @@ def test_what_a_report_says_beside_its_findings_is_shown():
     text = Page(trace_page.render(trace.header, trace.entries, report)).text
     assert "The discarded mask changes nothing." in text
     assert "1.5e-06" in text
+
+
+def chosen(*steps):
+    return re.findall(r"<option[^>]* selected>([^<]*)", rendered(*steps))[0]
+
+
+def test_the_drawing_that_bears_a_finding_out_is_chosen():
+    """The mask of step 1 was not read: its drawing shows what is due and nothing wrong."""
+    unread = (
+        "- {step: 1, rows: [{seq: b, offset: 0, tokens: 8}], attention: [{family: full, offset: 0, k: 8, "
+        "mask: [8, 4]}]}\n"
+    )
+    assert chosen(unread) == "step 1 · prefill · full · b"
+    assert chosen(unread, BLIND.replace("step: 1", "step: 2")) == "step 2 · prefill · sliding · a"
+
+
+def test_of_a_step_the_layers_that_the_finding_names_are_chosen():
+    both = (
+        "- {step: 1, rows: [{seq: a, offset: 0, tokens: 8}], attention: [{family: sliding, offset: 0, k: 8, "
+        "mask: [8, 8]}, {family: full, offset: 0, k: 8, mask: [8, 4]}]}\n"
+    )
+    assert chosen(both) == "step 1 · prefill · full · a"
+
+
+def test_of_a_clean_trace_the_call_that_reaches_furthest_is_chosen():
+    right = (
+        "- {{step: {}, rows: [{{seq: a, offset: {}, tokens: 4}}], attention: [{{family: sliding, offset: {}, "
+        "k: {}, mask: [4, {}]}}]}}\n"
+    )
+    assert chosen(right.format(1, 0, 0, 4, 4), right.format(2, 4, 4, 7, 7)).startswith("step 2 ")
+
+
+def test_what_the_header_says_is_shown():
+    head = (
+        "source: {program: server, version: '0.4', importer: log}\n"
+        "environment: {os: macOS 26, libraries: {mlx: 0.32.1}}\nscheduler: {chunk: 512}\n"
+    )
+    text = rendered(BLIND, DECODE, head=head + HEAD)
+    pairs = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", text.split('class="facts"')[1]))
+    assert [pairs[name] for name in ("program", "model", "libraries", "machine", "importer")] == [
+        "server 0.4",
+        "tiny (gemma3_text)",
+        "mlx 0.32.1",
+        "macOS 26",
+        "log",
+    ]
+    assert "<td>sliding</td><td>sliding</td><td>–</td><td>4</td>" in text
+    assert "<td>chunk</td><td>512</td>" in text
+
+
+def test_what_limits_the_judgement_is_said():
+    trace = parse(HEAD + BLIND)
+    report = inspect_trace(trace)
+    report.summary.truncated = True
+    report.summary.notes.append("a note of its own")
+    text = Page(trace_page.render(trace.header, trace.entries, report)).text
+    assert "The trace is cut off" in text
+    assert "Note: a note of its own" in text
+
+
+def test_what_stands_beside_the_trace_follows_the_findings():
+    trace = parse(HEAD + BLIND + DECODE)
+    text = trace_page.render(trace.header, trace.entries, inspect_trace(trace), section("tried", "Tried"))
+    assert [one["id"] for one in Page(text).all("section")][:4] == ["findings", "masks", "tried", "steps"]
