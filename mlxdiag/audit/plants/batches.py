@@ -6,11 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 
-from mlxdiag.audit.plants.bed import BATCHES, STATES, Bed
-
-Install = Callable[[Bed], None]
+from mlxdiag.audit.plants.bed import BATCHES, STATES, Bed, Install, differ
 
 
 def left_padding_visible(bed: Bed) -> None:
@@ -114,7 +111,7 @@ def filter_keeps_paddings(bed: Bed) -> None:
             original(cache, batch_indices)
             cut = before[mx.array(asked)] - cache.left_padding
             wrong = before[: len(asked)] - cut
-            bed.note(_differ(wrong, cache.left_padding))
+            bed.note(differ(wrong, cache.left_padding))
             cache.left_padding = wrong
 
         return filter
@@ -156,7 +153,7 @@ def extend_forgets_padding(bed: Bed) -> None:
         def extend(cache: Any, other: Any) -> None:
             wrong = mx.concatenate([cache.left_padding, other.left_padding])
             original(cache, other)
-            bed.note(_differ(wrong, cache.left_padding))
+            bed.note(differ(wrong, cache.left_padding))
             cache.left_padding = wrong
 
         return extend
@@ -174,7 +171,7 @@ def merge_pads(by: int) -> Install:
                 if merged.keys is not None:
                     right = merged.left_padding
                     merged.left_padding = right + by if by > 0 else mx.maximum(right + by, 0)
-                    bed.note(_differ(right, merged.left_padding))
+                    bed.note(differ(right, merged.left_padding))
                 return merged
 
             return merge
@@ -192,7 +189,7 @@ def merge_flattens_offsets(bed: Bed) -> None:
             merged = original(cls, caches)
             right = merged.offset
             merged.offset = mx.broadcast_to(right.max(), right.shape)
-            bed.note(_differ(right, merged.offset))
+            bed.note(differ(right, merged.offset))
             return merged
 
         return merge
@@ -265,7 +262,3 @@ def _turned(array: Any, rows: int) -> Any:
 
 def _listed(indices: Any) -> list[int]:
     return [int(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)]
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return not np.array_equal(np.array(one), np.array(other))

@@ -99,7 +99,7 @@ class Bed:
                 else:
                     right = kwargs.pop("offset", 0)
                 wrong = change(module, x.shape[-2], right)
-                self.note(not np.array_equal(np.array(wrong), np.array(right)))
+                self.note(differ(wrong, right))
                 return original(module, x, wrong, *args, **kwargs)
 
             return __call__
@@ -108,6 +108,10 @@ class Bed:
         for cls in classes:
             if "rope" in cls.__name__.lower() or "rotary" in cls.__name__.lower():
                 self.patches.add(cls, "__call__", wrap)
+
+
+Install = Callable[[Bed], None]
+"""Puts a fault in: what a plant is made of."""
 
 
 def same(right: Any, wrong: Any, length: int) -> bool:
@@ -122,6 +126,11 @@ def same(right: Any, wrong: Any, length: int) -> bool:
     seen = visible_keys(array, 1, length, array.shape[-1])
     meant = visible_keys(other, 1, length, array.shape[-1])
     return seen is not None and meant is not None and bool((seen == meant).all())
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Whether two numbers, or arrays of either library, are not equal in all their elements."""
+    return not np.array_equal(np.array(one), np.array(other))
 
 
 def leaves(caches: Any) -> list[Any]:

@@ -8,9 +8,7 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm.models.cache as library_caches
 
-from mlxdiag.audit.plants.bed import BATCHES, SINGLE, Bed
-
-Install = Callable[[Bed], None]
+from mlxdiag.audit.plants.bed import BATCHES, SINGLE, Bed, Install
 
 
 def keys_clamped(bed: Bed) -> None:

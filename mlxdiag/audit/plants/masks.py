@@ -8,12 +8,10 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm.models.base as library_base
 
-from mlxdiag.audit.plants.bed import RINGS, Bed, same
+from mlxdiag.audit.plants.bed import RINGS, Bed, Install, same
 
 EVERYTHING = 1 << 20
 """A window that no schedule reaches."""
-
-Install = Callable[[Bed], None]
 
 CURSORS = {
     "KVCache": "offset",

@@ -7,14 +7,14 @@ library, the way a fault would sit there, below the probe, and everything is bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import msgspec
 
 from mlxdiag.audit.cell import Scenario
-from mlxdiag.audit.plants.bed import Bed
+from mlxdiag.audit.plants.bed import Bed, Install
 from mlxdiag.audit.plants.outputs import Effect, recorded
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Instance
@@ -23,10 +23,7 @@ from mlxdiag.models.adapter import Instance
 class Planted(Protocol):
     """What `judge` is given: it runs a scenario inside `apply`."""
 
-    @property
-    def name(self) -> str: ...
-
-    def apply(self, instance: Instance, scenario: Scenario) -> Any:
+    def apply(self, instance: Instance, scenario: Scenario) -> AbstractContextManager[object]:
         """A context manager. The fault is there while it is open."""
         ...
 
@@ -39,7 +36,7 @@ class Plant(msgspec.Struct, frozen=True, kw_only=True):
     """What is broken, in one line."""
     groups: tuple[str, ...] = ()
     """Groups of scenarios whose path can reach the broken code; empty: any."""
-    install: Callable[[Bed], None]
+    install: Install
     blind: Mapping[str, str] = {}
     """By oracle: why it cannot see this fault by its nature, where it cannot."""
 
@@ -58,22 +55,6 @@ class Plant(msgspec.Struct, frozen=True, kw_only=True):
                 yield effect
         finally:
             bed.patches.undo()
-
-
-class Observed:
-    """A plant that keeps what it did when it was last applied."""
-
-    def __init__(self, plant: Plant) -> None:
-        self.plant = plant
-        self.name = plant.name
-        self.effect = Effect()
-
-    @contextmanager
-    def apply(self, instance: Instance, scenario: Scenario) -> Iterator[Effect]:
-        """As `Plant.apply`."""
-        with self.plant.apply(instance, scenario) as effect:
-            self.effect = effect
-            yield effect
 
 
 def _nothing(_bed: Bed) -> None:

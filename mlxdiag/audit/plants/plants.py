@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from mlxdiag.audit.plants import batches as batches
-from mlxdiag.audit.plants import keys as keys
-from mlxdiag.audit.plants import late as late
-from mlxdiag.audit.plants import masks as masks
-from mlxdiag.audit.plants import states as states
-from mlxdiag.audit.plants import store as store
-from mlxdiag.audit.plants.bed import Bed
+from mlxdiag.audit.plants import batches, keys, late, masks, states, store
+from mlxdiag.audit.plants.bed import Install
 from mlxdiag.audit.plants.plant import Plant
 
 _CONTENT = {"geometry": "shapes and counters are right; only what they hold is wrong"}
 _POSITION = {"visibility": "the right keys are attended, at a wrong position"}
 _VALUES = {
-    "geometry": "shapes and counters are right; only what they hold is wrong",
+    **_CONTENT,
     "visibility": "a key is known by the content that it has; the state of a recurrent layer is no key",
 }
 _UNCAPPED = ("prefill", "decode", "trim", "reuse", "quantized", "batch", "isolation")
@@ -33,7 +28,7 @@ _EVERYWHERE = {**_CONTENT, "parity": "where every path has the fault, the single
 def _plant(
     name: str,
     title: str,
-    install: Callable[[Bed], None],
+    install: Install,
     *groups: str,
     blind: Mapping[str, str] | None = None,
 ) -> Plant:

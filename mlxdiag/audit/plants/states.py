@@ -8,9 +8,7 @@ from typing import Any
 import mlx.core as mx
 import mlx_lm.models.cache as library_caches
 
-from mlxdiag.audit.plants.bed import STATES, Bed, leaves
-
-Install = Callable[[Bed], None]
+from mlxdiag.audit.plants.bed import STATES, Bed, Install, leaves
 
 
 def first_cache_shared(bed: Bed) -> None:

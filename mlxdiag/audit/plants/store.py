@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mlxdiag.audit.plants.bed import Bed
@@ -14,12 +15,8 @@ def entry_handed_out(bed: Bed) -> None:
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def fetch_nearest_cache(store: Any, model: Any, tokens: Any) -> Any:
-            held = copy.deepcopy
-            copy.deepcopy = lambda entry: entry  # type: ignore[assignment, misc]
-            try:
+            with _uncopied():
                 found = original(store, model, tokens)
-            finally:
-                copy.deepcopy = held
             bed.note(found[0] is not None)
             return found
 
@@ -51,13 +48,9 @@ def longer_entry_handed_out(bed: Bed) -> None:
             longer = found.exact is None and found.longer is not None
             if not longer or found.common_prefix <= len(found.shorter or ()):
                 return original(store, model, tokens)
-            held = copy.deepcopy
-            copy.deepcopy = lambda entry: entry  # type: ignore[assignment, misc]
-            try:
-                bed.note(True)
+            bed.note(True)
+            with _uncopied():
                 return original(store, model, tokens)
-            finally:
-                copy.deepcopy = held
 
         return fetch_nearest_cache
 
@@ -78,3 +71,14 @@ def common_counts_one_more(bed: Bed) -> None:
         return search
 
     bed.method(("PromptTrie",), "search", wrap)
+
+
+@contextmanager
+def _uncopied() -> Iterator[None]:
+    """Meanwhile a deep copy of a thing is the thing itself."""
+    held = copy.deepcopy
+    copy.deepcopy = lambda entry: entry  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        copy.deepcopy = held

@@ -6,25 +6,21 @@ parity then compares one wrong answer with another, and only sees what the paths
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 
 import msgspec
 
-from mlxdiag.audit.cell import LIBRARY, Cell, Scenario
+from mlxdiag.audit.cell import Cell, Scenario
 from mlxdiag.audit.judge.judge import judge
 from mlxdiag.audit.judge.passes import Passes
 from mlxdiag.audit.plants.outputs import Effect
-from mlxdiag.audit.plants.plant import NOTHING, Observed, Plant
+from mlxdiag.audit.plants.plant import NOTHING, Plant
 from mlxdiag.models.adapter import Instance
 
 
 class _InPlace:
     """What `judge` is told: there is a fault, and it need not be put in."""
-
-    name = "in place"
 
     def apply(self, _instance: Instance, _scenario: Scenario) -> AbstractContextManager[None]:
         return nullcontext()
@@ -80,6 +76,11 @@ def attempts(
 ) -> Iterator[Attempt]:
     """Each plant that this scenario's path can reach, where its fault acts. Nothing where the cell does not
     pass without a plant: what fails anyway proves nothing.
+
+    `noise`: the family's noise floor, as `noise.floor` measures it.
+
+    Raises:
+        Exception: as `judge`; where the code of a plant itself fails, too.
     """
     right, healthy = control(instance, scenario, noise=noise, seed=seed)
     if right.result != "pass":
@@ -102,23 +103,6 @@ def attempts(
 def _run(
     plant: Plant, instance: Instance, scenario: Scenario, noise: float, seed: int
 ) -> tuple[Cell, Effect]:
-    observed = Observed(plant)
-    with observed.apply(instance, scenario):
-        try:
-            cell = judge(instance, scenario, noise=noise, seed=seed, passes=Passes(instance), plant=_IN_PLACE)
-        except Exception as error:
-            if _own(error):
-                raise
-            # The single pass broke, which the audit's worker reports as a crash of the cell.
-            said = f"{type(error).__name__}: {error}"
-            cell = Cell(
-                library=LIBRARY, family=instance.name, scenario=scenario.name, result="crash", reason=said
-            )
-    return cell, observed.effect
-
-
-def _own(error: Exception) -> bool:
-    """Raised by the plants' own code, or by the audit's: not what a fault of the library would do."""
-    frames = traceback.extract_tb(error.__traceback__)
-    inner = Path(frames[-1].filename)
-    return "mlxdiag" in inner.parts and "models" not in inner.parts
+    with plant.apply(instance, scenario) as effect:
+        cell = judge(instance, scenario, noise=noise, seed=seed, passes=Passes(instance), plant=_IN_PLACE)
+    return cell, effect

@@ -1,5 +1,7 @@
 """Every planted fault is found in some cell that passes without it, and nothing of it stays behind."""
 
+from contextlib import contextmanager
+
 import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm.models.base as library_base
@@ -11,7 +13,7 @@ from mlxdiag.audit.cell import ORACLES, Cell
 from mlxdiag.audit.judge import noise
 from mlxdiag.audit.judge.judge import judge
 from mlxdiag.audit.plants.outputs import Effect
-from mlxdiag.audit.plants.plant import NOTHING, Observed, named
+from mlxdiag.audit.plants.plant import NOTHING, named
 from mlxdiag.audit.plants.plants import PLANTS
 from mlxdiag.audit.plants.trials import Attempt, attempts, control
 from mlxdiag.audit.schedules.scenarios import SCENARIOS
@@ -182,7 +184,8 @@ def test_a_plant_that_judge_puts_in_spares_the_single_pass(subjects):
         observed = Observed(named(plant))
         found = judge(instance, scenario_named(scenario), noise=floor, plant=observed)
         assert found.result in ("fail", "crash")
-        assert observed.effect.acted
+        (effect,) = observed.effects
+        assert effect.acted
         if plant == "window-one-narrow":
             assert found.oracles == ["visibility", "parity"]
 
@@ -248,6 +251,19 @@ def test_the_control_changes_nothing(subjects):
     with NOTHING.apply(instance, SCENARIOS[0]):
         model = type(instance.model)
         assert {k: v for k, v in _library().items() if k[0] is not model} == before
+
+
+class Observed:
+    """A plant that keeps what it does."""
+
+    def __init__(self, plant):
+        self.plant, self.effects = plant, []
+
+    @contextmanager
+    def apply(self, instance, scenario):
+        with self.plant.apply(instance, scenario) as effect:
+            self.effects.append(effect)
+            yield
 
 
 def _fail_under(plant, instance):
