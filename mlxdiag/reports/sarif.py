@@ -23,7 +23,11 @@ def render(reports: Sequence[Report], view: View) -> str:
     found = [(report, finding) for report in reports for finding in report.findings]
     rules = list({finding.code: finding for _, finding in found}.values())
     index = {finding.code: i for i, finding in enumerate(rules)}
-    driver = {"name": "mlxdiag", "version": __version__, "rules": [_rule(finding) for finding in rules]}
+    driver = {
+        "name": "mlxdiag",
+        "version": __version__,
+        "rules": [rule(one.code, one.name, LEVELS[one.severity]) for one in rules],
+    }
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -37,13 +41,14 @@ def render(reports: Sequence[Report], view: View) -> str:
     return json.pretty(log)
 
 
-def _rule(finding: Finding) -> dict[str, Any]:
+def rule(code: str, name: str, level: str) -> dict[str, Any]:
+    """A rule as SARIF describes it; `level` is what its results have unless they say otherwise."""
     return {
-        "id": finding.code,
-        "name": "".join(word.capitalize() for word in finding.name.split("-")),
-        "shortDescription": {"text": finding.name.replace("-", " ")},
-        "help": {"text": f"mlxdiag rule {finding.code}"},
-        "defaultConfiguration": {"level": LEVELS[finding.severity]},
+        "id": code,
+        "name": "".join(word.capitalize() for word in name.split("-")),
+        "shortDescription": {"text": name.replace("-", " ")},
+        "help": {"text": f"mlxdiag rule {code}"},
+        "defaultConfiguration": {"level": level},
     }
 
 
@@ -52,7 +57,7 @@ def _result(report: Report, finding: Finding, index: int, view: View) -> dict[st
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": LEVELS[finding.severity],
-        "message": {"text": _message(f"{finding.message} ({words.place(finding)})")},
+        "message": {"text": message(f"{finding.message} ({words.place(finding)})")},
         "locations": [_location(report, finding, view)],
         "occurrenceCount": finding.count,
         "partialFingerprints": {
@@ -79,6 +84,6 @@ def _uri(path: str) -> str:
     return "file://" + quoted if pure.is_absolute() else quoted
 
 
-def _message(text: str) -> str:
+def message(text: str) -> str:
     """One line in which no viewer finds a link: SARIF reads `[text](target)` even in plain text."""
     return printable(text).replace("](", "]\\(")

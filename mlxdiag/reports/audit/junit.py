@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.faults.baseline import spell
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import xml
@@ -46,7 +47,7 @@ def _accepted(cell: Cell, shown: Shown) -> bool:
     found = shown.difference
     if found is None or cell.signature not in found.accepted:
         return False
-    return f"{cell.family}/{cell.scenario}" not in found.new_cells.get(cell.signature, ())
+    return spell(cell.family, cell.scenario) not in found.new_cells.get(cell.signature, ())
 
 
 def _case(cell: Cell, kind: str, shown: Shown) -> str:

@@ -11,7 +11,7 @@ from mlxdiag.reports import json
 from mlxdiag.reports.audit import shown as words
 from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import printable
-from mlxdiag.reports.sarif import SCHEMA
+from mlxdiag.reports.sarif import SCHEMA, message, rule
 
 MODELS = "mlx_lm/models"
 STATES = {"accepted": "unchanged", "changed": "updated", "new": "new"}
@@ -22,7 +22,8 @@ def render(shown: Shown) -> str:
     """The log, indented."""
     faults = shown.audit.faults
     codes = list(dict.fromkeys(fault.code for fault in faults))
-    driver = {"name": "mlxdiag", "version": __version__, "rules": [_rule(code) for code in codes]}
+    rules = [rule(code, words.RULE_NAMES.get(code, code), "error") for code in codes]
+    driver = {"name": "mlxdiag", "version": __version__, "rules": rules}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -38,17 +39,6 @@ def render(shown: Shown) -> str:
     return json.pretty({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(code: str) -> dict[str, Any]:
-    name = words.RULE_NAMES.get(code, code)
-    return {
-        "id": code,
-        "name": "".join(word.capitalize() for word in name.split("-")),
-        "shortDescription": {"text": name.replace("-", " ")},
-        "help": {"text": f"mlxdiag rule {code}"},
-        "defaultConfiguration": {"level": "error"},
-    }
-
-
 def _result(fault: Fault, index: int, shown: Shown) -> dict[str, Any]:
     state = words.state(fault, shown)
     text = f"{fault.cause} ({', '.join(fault.families)})"
@@ -57,7 +47,7 @@ def _result(fault: Fault, index: int, shown: Shown) -> dict[str, Any]:
         "ruleIndex": index,
         "level": "note" if state == "accepted" else "error",
         **({"baselineState": STATES[state]} if state else {}),
-        "message": {"text": printable(text).replace("](", "]\\(")},
+        "message": {"text": message(text)},
         "locations": [_location(fault)],
         "occurrenceCount": max(1, len(fault.cells)),
         "partialFingerprints": {"mlxdiag/audit/v1": fault.id},
