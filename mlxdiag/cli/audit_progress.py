@@ -45,23 +45,23 @@ class Lines:
 
 @contextmanager
 def _bar() -> Iterator[Watcher]:
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     wrong = 0
     columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[wrong]} wrong"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.fields[wrong]} wrong"),
+        bars.TimeRemainingColumn(),
+        bars.TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("importing the library", total=None, wrong=0)
 
-        def watch(progress: object) -> None:
+        def watch(progress: Progress) -> None:
             nonlocal wrong
-            done, total, cell = progress.done, progress.total, progress.cell  # type: ignore[attr-defined]
+            done, total, cell = progress.done, progress.total, progress.cell
             wrong += cell.wrong
             bar.update(
                 task,
