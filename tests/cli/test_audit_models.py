@@ -131,6 +131,26 @@ def test_selected_faults_alone_count_and_hidden_ones_are_counted(library, capsys
     assert "nothing to show: 1 fault hidden" in ran.out
 
 
+def test_entries_of_the_causes_whose_line_is_gone_are_warnings(library, capsys):
+    ran = audit(capsys, "good")
+    assert ran.code == 0
+    assert "note: stale cause" in ran.out
+    assert audit(capsys, "good", "--fail-on", "warning").code == 1
+
+
+def test_a_shard_without_a_verdict_is_written_all_the_same(library, capsys):
+    ran = audit(capsys, "raising", "--shard", "1/1", "--format", "json", "-o", "s1.json")
+    assert ran.code == 4
+    assert json.loads((library / "s1.json").read_text())["shard"] == [1, 1]
+
+
+def test_beside_a_baseline_only_what_it_does_not_accept_is_expected(library, capsys):
+    audit(capsys, "faulty", "--write-baseline", "b.yaml")
+    beside = ("faulty", "aborting", "--baseline", "b.yaml", "--expect")
+    assert audit(capsys, *beside, "MD902").code == 0
+    assert audit(capsys, *beside, "MD302,MD902").code == 1
+
+
 def test_a_baseline_accepts_what_it_lists_and_nothing_else(library, capsys):
     assert audit(capsys, "faulty", "--write-baseline", "b.yaml").code == 1
     assert "accepts 1 fault" in audit(capsys, "faulty", "--write-baseline", "b.yaml", "--force").err
@@ -183,6 +203,16 @@ def test_a_family_that_another_copy_lacks_is_not_there_and_loses_nothing(
         in ran.out
     )
     assert f"differs  {missing}  not there -> pass" in ran.out
+
+
+def test_another_copy_runs_the_families_of_the_shard_and_keeps_its_cells_apart(library, capsys, monkeypatch):
+    monkeypatch.setattr(against, "site", lambda name: msgspec.structs.replace(standin.SITE, label="other"))
+    held = Described(families=("faulty", "good"), libraries={"mlx-lm": "0.9"}, device="cpu", root="")
+    monkeypatch.setattr(engine, "look", lambda wanted: held)
+    ran = audit(capsys, "good", "faulty", "--shard", "2/2", "--resume", "cells", "--against", "0.9")
+    assert "0 skipped on one side, 0 otherwise different, 4 the same" in ran.out
+    assert (library / "cells").read_text()
+    assert (library / "cells.against").read_text()
 
 
 def test_shards_merge_into_the_whole(library, capsys):

@@ -1,7 +1,9 @@
 from xml.etree import ElementTree
 
+import msgspec
+
 from mlxdiag.reports.audit import junit
-from tests.reports.audit.examples import DIFFERENCE, blind, clean, faulty, hostile, shown
+from tests.reports.audit.examples import ABORT, DIFFERENCE, blind, clean, faulty, hostile, shown
 
 
 def parse(*arguments, **more):
@@ -50,6 +52,15 @@ def test_what_a_baseline_accepts_is_skipped_with_that_reason_and_new_cells_fail(
     assert found["gemma2", "chunks-below-window"] == ["skipped"]
     assert found["gemma2", "key-cap"] == ["failure"]
     assert "accepted by the baseline: gemma2-window" in root.find(".//skipped").get("message")
+
+
+def test_what_is_hidden_is_skipped_with_that_reason():
+    root = parse(msgspec.structs.replace(faulty(), faults=[ABORT]), hidden=1)
+    found = kinds(root)
+    assert found["gemma2", "key-cap"] == ["skipped"]
+    assert found["old", "no-cache"] == ["error"]
+    said = root.find(".//skipped").get("message")
+    assert said == "hidden by --select or --ignore: gemma2-window: r1"
 
 
 def test_nothing_judged_is_skipped_and_not_passed():

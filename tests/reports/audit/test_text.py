@@ -1,5 +1,7 @@
+import msgspec
 import pytest
 
+from mlxdiag.audit.engine.death import UNFINISHED
 from mlxdiag.audit.faults.baseline import Difference
 from mlxdiag.reports.audit import text
 from tests.reports.audit.examples import (
@@ -10,6 +12,7 @@ from tests.reports.audit.examples import (
     SCENARIOS,
     WINDOW,
     blind,
+    cell,
     clean,
     faulty,
     hostile,
@@ -78,6 +81,15 @@ def test_what_was_excused_skipped_and_noted_is_told_with_its_reason():
     assert "skipped families\n  metal: runs on Metal only" in out
     assert "126 families known: 3 reached, 1 skipped, 122 not asked for." in out
     assert "note: stale cause gone" in out
+
+
+def test_cells_that_our_own_fault_left_without_a_verdict_are_named():
+    lost = cell("llama", "key-cap", "skipped", reason=f"{UNFINISHED}: no cell came for it")
+    out = text.render(shown(msgspec.structs.replace(clean(), cells=[*clean().cells, lost])))
+    assert (
+        "1 cell without a verdict, by a fault of mlxdiag\n"
+        "  llama/key-cap: not judged: mlxdiag failed on it: no cell came for it\n"
+    ) in out
 
 
 def test_a_baseline_is_told_as_what_differs_from_it():
