@@ -15,7 +15,7 @@ from mlxdiag.cli.deliver import write_result
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import refuse_overwriting
 from mlxdiag.cli.streams import complain
-from mlxdiag.errors import CLEAN, UnreadableError
+from mlxdiag.errors import CLEAN
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.traces.blocks import Blocks
 from mlxdiag.traces.reader import open_stream
@@ -94,7 +94,5 @@ def _bundle(file: str) -> str:
     from mlxdiag.reports.html import tried
 
     members = opening.read(file)
-    if opening.TRACE not in members:
-        raise UnreadableError(f"{file}: holds no {opening.TRACE}, so it is not a bundle of mlxdiag")
-    trace = members[opening.TRACE]
+    trace = opening.trace_in(members, file)
     return _trace(file, lambda: Stream(Blocks.of_text(trace, file)), tried.part(members, file))

@@ -1,8 +1,10 @@
 import json
+import re
+import zipfile
 
 import pytest
 
-from tests.cli.program import BROKEN, HEALTHY, SHORT_MASK, call, start
+from tests.cli.program import BROKEN, HEAD, HEALTHY, SHORT_MASK, call, start
 
 AUDIT = {
     "schema": "mlxdiag.audit/1",
@@ -30,7 +32,37 @@ def test_an_audit_becomes_a_page(trace, capsys, tmp_path):
 def test_a_bundle_becomes_a_page(trace, capsys, tmp_path):
     assert call(capsys, "bundle", trace(HEALTHY, SHORT_MASK), "-o", "b.zip").code in (0, 1)
     assert call(capsys, "report", "b.zip", "-o", "out.html").code == 0
-    assert "mask shorter than keys: step 2" in (tmp_path / "out.html").read_text()
+    text = (tmp_path / "out.html").read_text()
+    assert "mask shorter than keys: step 2" in text
+    assert "What was tried" in text
+
+
+def test_a_zip_without_a_trace_is_no_bundle(trace, capsys, tmp_path):
+    trace()
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("notes.txt", "nothing")
+    ran = call(capsys, "report", "b.zip")
+    assert ran.code == 3
+    assert "b.zip: holds no trace.yaml" in ran.err
+
+
+def test_a_trace_that_is_cut_off_and_one_of_a_newer_kind_are_said_to_be_so(trace, capsys, tmp_path):
+    (tmp_path / trace(HEALTHY, name="cut.yaml")).write_text(HEAD + HEALTHY + SHORT_MASK[:40])
+    assert "The trace is cut off" in call(capsys, "report", "cut.yaml").out
+    newer = trace(HEALTHY.replace('"step": 1', '"step": 1, "newer": 1'), name="newer.yaml")
+    assert "warning: " in call(capsys, "report", newer).err
+
+
+def test_the_size_of_a_written_page_is_told(trace, capsys):
+    ran = call(capsys, "report", trace(HEALTHY), "-o", "out.html")
+    assert re.search(r"out\.html: \d+ KiB", ran.err)
+
+
+def test_a_trace_in_the_braces_of_json_is_no_audit(trace, capsys, tmp_path):
+    """The schema tells them apart: both are one mapping."""
+    trace()
+    (tmp_path / "t.json").write_text('{"schema": "mlxdiag.trace/1", "steps": []}')
+    assert call(capsys, "report", "t.json").code == 0
 
 
 def test_without_an_output_the_page_goes_to_standard_output(trace, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mlxdiag.errors import UnreadableError
@@ -61,7 +61,11 @@ def read(path: str | Path) -> dict[str, bytes]:
 
 def trace_of(path: str | Path) -> bytes:
     """The trace in a bundle. Raises UnreadableError as `read` does, and where there is none."""
-    members = read(path)
+    return trace_in(read(path), path)
+
+
+def trace_in(members: Mapping[str, bytes], path: str | Path) -> bytes:
+    """The trace among the members of the bundle at `path`. Raises UnreadableError where there is none."""
     if TRACE not in members:
         raise UnreadableError(f"{path}: holds no {TRACE}, so it is not a bundle of mlxdiag")
     return members[TRACE]
