@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mlxdiag.bundle import assemble
+from mlxdiag.bundle.collect import inputs
 from mlxdiag.bundle.pack.check import problems
 from mlxdiag.bundle.redact.facts import Facts
 from mlxdiag.errors import UnreadableError, UsageError
@@ -114,6 +115,27 @@ def test_a_trace_that_is_broken_in_the_middle_gives_what_comes_before(tmp_path):
     (tmp_path / "t.yaml").write_text("".join(lines))
     bundle = made(tmp_path / "t.yaml")
     assert "what comes after is broken" in bundle.members["summary.md"].decode()
+
+
+def test_an_excerpt_lies_around_the_first_error_and_names_what_it_has_cost(monkeypatch):
+    monkeypatch.setattr(inputs, "MOST_ENTRIES", 4)
+    bundle = made()  # the first error is at step 5, MD609 at the last one
+    assert [entry.step for entry in parse(bundle.members["trace.yaml"].decode()).entries] == [
+        None,
+        3,
+        4,
+        5,
+        6,
+    ]
+    assert "findings that rest on what was left out: MD609" in bundle.account.notes
+
+
+def test_a_name_that_only_the_traces_own_texts_show_goes_from_a_log(tmp_path):
+    trace, log = tmp_path / "t.yaml", tmp_path / "a.log"
+    error = '- {"step": 14, "error": {"text": "failed in /Users/lazarus/x"}}\n- {"phase": "end"'
+    trace.write_text(SAMPLE.read_text().replace('- {"phase": "end"', error))
+    log.write_text("INFO: offset for lazarus 1\n")
+    assert made(trace, logs=(log,)).members["logs/1.log"] == b"     1| INFO: offset for [name] 1\n"
 
 
 def test_nothing_readable_is_an_error(tmp_path):

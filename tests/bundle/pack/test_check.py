@@ -71,6 +71,7 @@ def test_this_readers_own_machine_is_looked_for(whole):
 
 def test_a_bundle_cannot_excuse_itself_from_secrets(whole):
     index = json.loads(whole["bundle.json"])
-    index["asked_for"] = {"words": [" ", ".", "10", "3"], "tokens": "yes"}
-    members = signed(whole, **{"bundle.json": json.dumps(index).encode(), "logs/1.log": b"peer 10.3.7.21\n"})
-    assert ("private", "logs/1.log") in kinds(members)
+    index["asked_for"] = {"words": [" ", ".", "10", "3", "jane@kestrel.lan"], "tokens": "yes"}
+    for text in (b"peer 10.3.7.21\n", b"for jane@kestrel.lan\n"):
+        members = signed(whole, **{"bundle.json": json.dumps(index).encode(), "logs/1.log": text})
+        assert ("private", "logs/1.log") in kinds(members)

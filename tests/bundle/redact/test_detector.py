@@ -37,6 +37,19 @@ def test_forbidden_names_in_json():
     assert kinds("tokens.jsonl", '{"input_ids": [1, 2, 3, 4, 5, 6, 7, 8, 9]}')
 
 
+def test_token_ids_are_no_hit_where_they_were_asked_for():
+    ids = "[1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    for member, text in (("logs/1.log", f"offset {ids}"), ("tokens.jsonl", f'{{"input_ids": {ids}}}')):
+        assert kinds(member, text) != set()
+        assert kinds(member, text, raw_ids=True) == set()
+
+
+def test_a_long_string_is_no_trace():
+    line = '- {{"step": 1, "note": "{}"}}'
+    assert kinds("trace.yaml", line.format("mask " * 80)) == set()
+    assert kinds("trace.yaml", line.format("mask " * 81)) == {"a string too long for a trace"}
+
+
 def test_checksums_that_the_bundle_declares_are_no_hit_and_others_are():
     digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
     assert kinds("MANIFEST", f"{digest}  trace.yaml\n") == set()

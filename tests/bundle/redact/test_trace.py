@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.trace import Redactor, text
+from mlxdiag.bundle.redact.trace import DEEPEST, LONGEST_LIST, Redactor, text
 from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.traces import types
 from mlxdiag.traces.reader import parse, read
 from tests.bundle.cleaning import messages
 from tests.samples.expected import FOLDER, SAMPLES
@@ -71,6 +72,25 @@ def test_real_ids_stay_where_they_were_asked_for():
     assert trace.entries[0].rows[0].ids == [31337, 4711]
     assert trace.entries[0].output[0].argmax == 31337
     assert trace.header.ids == "raw"
+
+
+def test_a_value_of_another_form_than_its_field_is_left_out():
+    row = types.Row(tokens=1, classes="tz", logprob="kiwi")
+    assert Redactor(messages()).record(row) == types.Row(tokens=1)
+    call = types.Attention(q=1, mask="kiwi", k=2)
+    assert Redactor(messages()).record(call) == types.Attention(q=1, k=2)
+    kept = types.Attention(q=1, mask="causal"), types.Row(classes="tp", logprob="-inf")
+    assert tuple(Redactor(messages()).record(one) for one in kept) == kept
+
+
+def test_of_a_config_neither_the_depth_nor_the_length_is_endless():
+    deep = {"mask": 1}
+    for _ in range(20):
+        deep = {"mask": deep}
+    shown = str(Redactor(messages()).plain({"mask": deep, "offset": [1] * LONGEST_LIST}))
+    assert shown.count("mask") == DEEPEST
+    assert shown.count("1") == LONGEST_LIST
+    assert Redactor(messages()).plain({"offset": [1] * (LONGEST_LIST + 1)}) == {}
 
 
 def test_a_sequence_that_already_has_a_label_keeps_it():
