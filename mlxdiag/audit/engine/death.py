@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.engine.messages import Ended
 from mlxdiag.audit.engine.pool import ending, last_line, signal_name
-from mlxdiag.audit.engine.worker import Ended
 
 _FRAME = re.compile(r'File "[^"]*?((?:mlx_lm|mlx_vlm)/[^"]+)", line (\d+) in')
 _DUMP = re.compile(

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 import mlxdiag
-from mlxdiag.audit.engine.worker import Ended, Event, Importing, Item, Ready, Started, Task
+from mlxdiag.audit.engine.messages import Ended, Event, Importing, Item, Ready, Started, Task, encode
 from mlxdiag.errors import UnjudgedError
 
 BOOT = (
@@ -182,7 +182,7 @@ class Pool:
             self.running.add(task.id)
             assert self.process.stdin is not None
             try:
-                self.process.stdin.write(msgspec.json.encode(task) + b"\n")
+                self.process.stdin.write(encode(task))
                 self.process.stdin.flush()
             except BrokenPipeError:
                 raise self._gone() from None

@@ -12,11 +12,11 @@ import msgspec
 from mlxdiag.audit.cell import LIBRARY, Audit, Cell
 from mlxdiag.audit.engine.death import crashed, failed
 from mlxdiag.audit.engine.journal import Journal, Terms
+from mlxdiag.audit.engine.messages import Ended, Item
 from mlxdiag.audit.engine.names import pick
 from mlxdiag.audit.engine.pool import HERE, LIMIT, Pool, Site
 from mlxdiag.audit.engine.table import APART
 from mlxdiag.audit.engine.tasks import Described
-from mlxdiag.audit.engine.worker import Ended, Item
 from mlxdiag.audit.faults import faults, minimal
 from mlxdiag.audit.faults.causes import Causes, Locator
 from mlxdiag.errors import UsageError

@@ -1,6 +1,7 @@
 """The columns of the audit's table: the scenarios of one process, and those that split a model over two.
 
-Named here again, so that neither the command line nor a report imports the library to know them.
+The last two are named in `distributed.rank` as well, which needs numpy: the command line and the reports
+read their columns here, and import neither it nor the library.
 """
 
 from __future__ import annotations

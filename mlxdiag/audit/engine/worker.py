@@ -3,8 +3,8 @@
 It never computes: a process that has used MLX holds threads and streams that a fork would break. Importing
 mlx_lm and its families takes about 1.6 s and starts no thread, a fork 2 ms.
 
-Messages are JSON lines: tasks come in on standard input, items and endings go out on standard output. When
-the input ends, however that comes about, every worker is killed and the process ends.
+Tasks come in on standard input and events go out on standard output: see `messages`. When the
+input ends, however that comes about, every worker is killed and the process ends.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from typing import Any
 
 import msgspec
 
+from mlxdiag.audit.engine.messages import Ended, Importing, Item, Ready, Started, Task, encode
+
 STDERR_KEPT = 4000
 """Bytes from the end of what a worker wrote to standard error."""
 OVER = b""
@@ -33,58 +35,6 @@ MOST_READS = 1000
 """From the pipe of a dead worker, into which something that it started may write without end."""
 GRACE = 2.0
 """Seconds between SIGABRT, on which the worker says where it is, and SIGKILL."""
-
-
-class Task(msgspec.Struct, kw_only=True):
-    """A call that a worker makes; each item that the call yields is sent on as it comes."""
-
-    id: int
-    call: str
-    """`module:function`, which returns an iterable of what JSON holds."""
-    arguments: list[Any]
-    limit: float
-    """Seconds that may pass between two items."""
-
-
-class Item(msgspec.Struct, kw_only=True, tag="item"):
-    id: int
-    value: Any
-
-
-class Ended(msgspec.Struct, kw_only=True, tag="ended"):
-    """A worker is gone, its task done or not."""
-
-    id: int
-    signal: int = 0
-    """What killed it; 0 where nothing did."""
-    code: int = 0
-    late: bool = False
-    """It was killed for being past its time limit."""
-    abrupt: bool = False
-    """It ended with `code` in the midst of a call: neither an exception that came up to us nor a signal."""
-    stderr: str = ""
-
-
-class Ready(msgspec.Struct, kw_only=True, tag="ready"):
-    """The server has imported what it should. `error` where it could not."""
-
-    error: str = ""
-
-
-class Started(msgspec.Struct, kw_only=True, tag="started"):
-    """A worker is at its task. `pid`: its process and its group."""
-
-    id: int
-    pid: int
-
-
-class Importing(msgspec.Struct, kw_only=True, tag="importing"):
-    """The server is about to import this part of the library; empty: the parts are done."""
-
-    name: str
-
-
-Event = Item | Ended | Ready | Started | Importing
 
 
 class Worker:
@@ -322,10 +272,6 @@ def resolve(call: str) -> Callable[..., Any]:
     module, _, name = call.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
-
-
-def encode(event: Event) -> bytes:
-    return msgspec.json.encode(event) + b"\n"
 
 
 def write(file: int, data: bytes) -> None:

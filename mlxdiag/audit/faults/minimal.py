@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.audit.engine.messages import Item
 from mlxdiag.audit.engine.pool import Pool
-from mlxdiag.audit.engine.worker import Item
 from mlxdiag.audit.faults.faults import MOST_POSITIONS, representatives
 from mlxdiag.audit.faults.script import Script
 from mlxdiag.traces.reader import parse

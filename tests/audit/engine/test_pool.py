@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mlxdiag.audit.engine.messages import Ended, Item
 from mlxdiag.audit.engine.pool import Pool, Site, last_line
-from mlxdiag.audit.engine.worker import Ended, Item
 from mlxdiag.errors import UnjudgedError
 from tests.audit.engine.test_worker import gone
 from tests.audit.standin import SITE

@@ -9,7 +9,8 @@ import time
 import msgspec
 import pytest
 
-from mlxdiag.audit.engine.worker import Ended, Event, Importing, Item, Ready, Started, Task, resolve
+from mlxdiag.audit.engine.messages import Ended, Event, Importing, Item, Ready, Started, Task
+from mlxdiag.audit.engine.worker import resolve
 from tests.audit.standin import SITE
 
 BOOT = "import sys; sys.path[:0] = {path!r}; from mlxdiag.audit.engine.worker import main; main({preload!r})"
