@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -204,9 +203,3 @@ def _pip(*arguments: str) -> list[str]:
         "--no-deps",
         *arguments,
     ]
-
-
-def names(comparison: Comparison) -> Iterator[str]:
-    """`mlx-lm 0.31.3`, for every library that the other copy names."""
-    for name, version in comparison.other.items():
-        yield f"{name} {version}"
