@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.faults.smallest import sight, smallest
 from mlxdiag.audit.judge.judge import audit_family
 from mlxdiag.audit.schedules.scenarios import named
@@ -67,3 +68,19 @@ def test_what_is_adopted_was_stored_in_the_smallest_schedule_too():
                 fed += row.tokens or 0
     assert adopted
     assert adopted[0] <= fed + 1, "all that was emitted: one token more than was fed"
+
+
+def test_crashes_of_the_same_words_and_other_numbers_look_the_same():
+    def crash(said):
+        return Cell(
+            library="mlx-lm",
+            family="a",
+            scenario="one",
+            result="crash",
+            codes=["MD901"],
+            oracles=["geometry"],
+            reason=f"step 3: ValueError: {said}",
+        )
+
+    assert sight(crash("shapes (5,5) and (12,)")) == sight(crash("shapes (8,16) and (15,)"))
+    assert sight(crash("shapes (5,5) and (12,)")) != sight(crash("cannot reshape"))
