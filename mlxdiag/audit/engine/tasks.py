@@ -1,4 +1,4 @@
-"""What workers do for an audit, each call by its name: see `messages.Task`. Only here is the library touched."""
+"""What workers do for an audit, by name: see `messages.Task`. Only here is the library touched."""
 
 from __future__ import annotations
 
