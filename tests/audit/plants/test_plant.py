@@ -6,6 +6,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm.models.base as library_base
 import mlx_lm.models.cache as library_caches
+import msgspec
 import numpy as np
 import pytest
 
@@ -147,6 +148,14 @@ def test_a_fault_that_cannot_act_is_no_attempt(subjects):
     instance, floor = subjects("mamba2")
     plants = [named("window-dropped"), named("sinks-dropped"), named("ring-one-small")]
     assert list(attempts(instance, scenario_named("chunks-below-window"), plants, noise=floor)) == []
+
+
+def test_a_plant_is_tried_only_where_its_path_leads(subjects):
+    instance, floor = subjects("qwen3_moe")
+    plant, scenario = named("quantised-offset-short"), scenario_named("quantized-keys")
+    astray = msgspec.structs.replace(plant, groups=("cap",))
+    (tried,) = attempts(instance, scenario, [astray, plant], noise=floor)
+    assert tried.acted
 
 
 def test_nothing_is_tried_where_the_cell_fails_anyway():

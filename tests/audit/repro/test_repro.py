@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import shutil
 from pathlib import Path
 
@@ -296,8 +297,7 @@ def test_a_recorded_schedule_hands_in_what_its_server_did(name, code):
     source = repro.of_trace(small.trace, source=name, codes=(code,), cause="a mask that is too short")
     ended, printed = performed(source)
     assert ended == 1, printed
-    if "mask" in source.split('"""')[1] and code != "MD404":
-        assert "done by this script itself" in source
+    assert ("done by this script itself" in source) == (code != "MD404")
     control = repro.of_trace(small.control, source=name, codes=(code,), passes=True)
     assert performed(control)[0] == 0
 
@@ -322,6 +322,20 @@ def test_a_script_that_cannot_run_says_so(tmp_path):
     assert "could not run" in ran.output
 
 
+def test_a_script_runs_apart_from_this_program(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("SWORDFISH", "1")
+    (tmp_path / "beside.py").write_text("")
+    path = tmp_path / "repro.py"
+    path.write_text(
+        "import importlib.util, os, sys\n"
+        "sys.exit(3 if importlib.util.find_spec('beside') or 'SWORDFISH' in os.environ else 0)\n"
+    )
+    assert repro.confirm(path).code == 0
+    path.write_text("import time\ntime.sleep(60)\n")
+    assert repro.confirm(path, timeout=0.5) == (124, "it did not end within 0 s")
+
+
 def test_faults_are_written_under_their_names(tmp_path):
     wrong = cell("gemma2", "fresh-over-window", "MD108", "MD302")
     fault = Fault(
@@ -337,6 +351,7 @@ def test_faults_are_written_under_their_names(tmp_path):
     path = repro.write(fault, tmp_path)
     assert path == tmp_path / "gemma2-window.py"
     compile(path.read_text(), str(path), "exec")
+    assert os.access(path, os.X_OK)
     assert "Where: mlx_lm/models/gemma2.py:176" in path.read_text()
     assert (
         repro.write(Fault(id="y", code="MD402", library="mlx-lm", families=["llama"], cause=""), tmp_path)
@@ -350,9 +365,5 @@ def test_the_schedule_of_a_script_is_that_of_the_trace():
     wrong = cell("gemma3_text", "speculative-across-wrap", "MD402")
     source = repro.script(wrong)
     feeds = [line for line in source.splitlines() if "run.feed(" in line]
-    fed = [
-        len(entry.rows) and entry.rows[0].tokens
-        for entry in parse(wrong.trace).entries
-        if entry.rows[0].tokens
-    ]
+    fed = [entry.rows[0].tokens for entry in parse(wrong.trace).entries if entry.rows[0].tokens]
     assert [line.count(",") for line in feeds] == fed, "one comma a token, and one after the cache"
