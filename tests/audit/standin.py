@@ -36,7 +36,7 @@ steps:
 SCENARIOS = ("one", "two", "three", "four")
 FAMILIES = (
     *("aborting", "chatty", "deaf", "dying", "faulty", "forking", "fragile", "good", "hanging", "leaving"),
-    *("raising", "returning", "segfaulting", "silent", "stubborn"),
+    *("raising", "returning", "segfaulting", "silent", "slow", "stubborn"),
 )
 QUICK = ("aborting", "faulty", "good", "raising", "segfaulting")
 """Those that need no time limit to end."""
@@ -90,6 +90,8 @@ def audit(family, scenarios, seed, device):
     if family == "dying":
         os.abort()
     for scenario in scenarios:
+        if family == "slow":
+            time.sleep(0.8)
         if scenario == "two":
             end(family)
         if family == "fragile" and scenario in ("two", "four", "six"):

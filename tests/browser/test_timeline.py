@@ -33,6 +33,7 @@ def test_zoom_goes_in_around_the_cursor_and_back(opened):
 
 def test_a_mark_stands_over_its_step(opened):
     page = opened(pages.shipped("gemma4-chunked-prefill"))
+    settle(page)
     mark, cursor = (
         page.locator("#timeline .mark").first.bounding_box(),
         page.locator("#timeline .cursor").bounding_box(),

@@ -68,6 +68,10 @@ def test_a_verdict_between_two_deaths_keeps_a_family_from_being_given_up():
     assert results(audit, "fragile") == ["pass", "crash", "pass", "crash", "pass", "crash", "pass"]
 
 
+def test_the_limit_is_that_of_one_cell_and_not_of_a_family():
+    assert results(audited("slow", limit=2.5), "slow") == ["pass"] * 4
+
+
 def test_a_hang_that_ignores_the_first_signal_is_killed_by_the_second():
     audit = audited("deaf", limit=1.0)
     assert results(audit, "deaf") == ["pass", "crash", "pass", "pass"]

@@ -174,6 +174,35 @@ def test_a_refusal_is_no_fault(cell):
         assert said in found.reason
 
 
+def test_a_stored_prefix_that_cannot_be_cut_is_refused_before_it_is_tried(cell):
+    found = cell("mamba2", "adopt-trimmed-prefix")
+    assert (found.result, found.codes, found.oracles) == ("unsupported", [], [])
+    assert "is false of the stored prefix (ArraysCache)" in found.reason
+
+
+def test_keys_that_no_group_of_a_quantised_cache_fits_are_the_tiny_instances_doing(cell):
+    found = cell("helium", "quantized-keys")
+    assert (found.result, found.codes) == ("skipped", [])
+    assert found.reason.startswith("the keys of the tiny instance are too small")
+
+
+def test_what_was_wrong_before_a_refusal_is_a_fault_and_the_refusal_no_crash(cell, monkeypatch):
+    from mlx_lm.models import cache
+
+    right = cache.RotatingKVCache.make_mask
+
+    def wide(self, n, window_size=None, **more):
+        return right(self, n, (window_size or self.max_size) + 1, **more)
+
+    monkeypatch.setattr(cache.RotatingKVCache, "make_mask", wide)
+    found = cell("gemma3_text", "quantized-keys", fresh=True)
+    assert found.result == "fail"
+    assert "MD302" in found.codes
+    assert not {"MD901", "MD906"} & set(found.codes)
+    assert "; then it is refused: " in found.reason
+    assert "NYI" in found.reason
+
+
 def test_what_cannot_be_capped_is_skipped_with_the_reason(cell):
     found = cell("gemma3_text", "key-cap")
     assert found.result == "skipped"
