@@ -74,7 +74,7 @@ def model_of(path: Path) -> Entry:
     """
     from msgspec import structs
 
-    from mlxdiag.models.mlx import geometry
+    from mlxdiag.models.configs import geometry
 
     path = path / "config.json" if path.is_dir() else path
     known = geometry.from_config(_json(path))

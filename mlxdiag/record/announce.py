@@ -12,7 +12,7 @@ import msgspec
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.geometry import from_config
+from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.traces.types import Entry, Tokens
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.probe_entries import one_if_equal
-from mlxdiag.models.mlx.probe_events import AttentionEvent, StepEvent
+from mlxdiag.models.attention_entries import one_if_equal
+from mlxdiag.models.events import AttentionEvent, StepEvent
 from mlxdiag.traces.types import Attention, Entry, Row
 
 LATER = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.probe_events import CacheEvent
+from mlxdiag.models.events import CacheEvent
 from mlxdiag.record.lineage import Lineage
 from mlxdiag.traces.types import Attention, Entry, Fault, Row
 

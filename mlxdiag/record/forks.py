@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mlxdiag.models.mlx.probe_events import CacheEvent
+from mlxdiag.models.events import CacheEvent
 from mlxdiag.record.lineage import Lineage
 from mlxdiag.traces.types import Entry, Row
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.models.mlx.probe_events import StepEvent
+from mlxdiag.models.events import StepEvent
 from mlxdiag.models.mlx.probe_tags import uids_of
 from mlxdiag.traces.types import Entry, Row
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mlxdiag.models.mlx.probe_events import StepEvent
+from mlxdiag.models.events import StepEvent
 from mlxdiag.traces.types import Row
 
 Named = tuple[list[Row], str | None] | None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.probe_entries import Grouping
+from mlxdiag.models.attention_entries import Grouping
 from mlxdiag.record.announce import announce
 from mlxdiag.traces.types import Entry, Family, Tokens
 

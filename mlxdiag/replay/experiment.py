@@ -72,7 +72,7 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
         UsageError: a config of another family than the trace's.
         UnjudgedError: nothing to run, or a family that nobody knows the geometry of.
     """
-    from mlxdiag.models.mlx import geometry
+    from mlxdiag.models.configs import geometry
 
     model = planning.model_of(trace)
     whole = config if config is not None else _whole_config(model)
@@ -108,7 +108,7 @@ def _require_same_family(model: Model, config: dict[str, Any]) -> None:
     Raises:
         UsageError: the checkpoint is of another one.
     """
-    from mlxdiag.models.mlx import geometry
+    from mlxdiag.models.configs import geometry
 
     held = geometry.from_config(config).architecture
     name = model.architecture or ""

@@ -4,7 +4,7 @@ import pytest
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models import catalogue
-from mlxdiag.models.mlx.geometry import from_config
+from mlxdiag.models.configs.geometry import from_config
 
 from .geometries import WHOLE, summary
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlx_lm.models.cache import KVCache
 
-from mlxdiag.models.mlx.probe_events import AttentionEvent, StepEvent
+from mlxdiag.models.events import AttentionEvent, StepEvent
 from mlxdiag.models.mlx.probe_tags import uids_of
 from mlxdiag.record.origins import BOUND, Origin, Origins
 from mlxdiag.traces.types import Row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlxdiag.models.mlx.probe_events import AttentionEvent, StepEvent
+from mlxdiag.models.events import AttentionEvent, StepEvent
 from mlxdiag.record.rows import DecodeFeed, PromptFeed, Sequence, left_padding
 
 

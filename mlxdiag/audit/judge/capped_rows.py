@@ -12,7 +12,7 @@ import numpy as np
 
 from mlxdiag.audit.judge.capped import lacking
 from mlxdiag.audit.judge.trial import Trial
-from mlxdiag.models.mlx.probe_events import Seen, StepEvent
+from mlxdiag.models.events import Seen, StepEvent
 from mlxdiag.replay.entries import tape_positions
 from mlxdiag.replay.ops import Feed, Forward
 from mlxdiag.replay.parity import Floats

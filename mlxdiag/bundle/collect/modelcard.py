@@ -49,7 +49,7 @@ def of_directory(directory: Path, redactor: Redactor) -> dict[str, Any]:
         UnreadableError: no readable config.json.
     """
     from mlxdiag.models import special_ids
-    from mlxdiag.models.mlx import geometry
+    from mlxdiag.models.configs import geometry
 
     config = _config(directory)
     card: dict[str, Any] = {"schema": SCHEMA, "from": "checkpoint", "config": redactor.plain(config)}

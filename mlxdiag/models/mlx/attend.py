@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 import numpy as np
 
-from mlxdiag.models.mlx.probe_events import AttentionEvent
+from mlxdiag.models.events import AttentionEvent
 
 
 class Outcome(NamedTuple):

@@ -11,8 +11,8 @@ import msgspec
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.mlx import library
-from mlxdiag.models.mlx.geometry import from_config
 from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 
 _INDEX = "model.safetensors.index.json"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx import sizes
+from mlxdiag.models.configs import sizes
 
 ENOUGH = 4
 """Layers after which no further period is kept: short periods are repeated, long ones are not."""

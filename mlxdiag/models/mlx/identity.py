@@ -17,8 +17,8 @@ import mlx.core as mx
 import numpy as np
 
 from mlxdiag.errors import UsageError
+from mlxdiag.models.events import AttentionEvent, Feeding, Seen
 from mlxdiag.models.mlx.content import Ints, number_nans, row_hashes
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding, Seen
 from mlxdiag.models.mlx.probe_tags import Tag
 
 PADDING, UNKNOWN, AMBIGUOUS = -1, -2, -3

@@ -13,9 +13,9 @@ import mlx.core as mx
 import msgspec
 import numpy as np
 
+from mlxdiag.models.events import AttentionEvent, Feeding
 from mlxdiag.models.mlx.content import hashes_of, row_words
 from mlxdiag.models.mlx.identity import Identity, as_held
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Feeding
 
 
 class _Inserted(msgspec.Struct):

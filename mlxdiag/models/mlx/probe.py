@@ -20,13 +20,13 @@ import mlx_lm.models.base as library_base
 import mlx_lm.models.cache as library_caches
 
 from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.attention_entries import to_attention
+from mlxdiag.models.events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
 from mlxdiag.models.mlx import caches as own_caches
 from mlxdiag.models.mlx import probe_calls, probe_shapes
 from mlxdiag.models.mlx.attend import Attend
 from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx.probe_digest import DigestWatcher, evaluated_with
-from mlxdiag.models.mlx.probe_entries import to_attention
-from mlxdiag.models.mlx.probe_events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
 from mlxdiag.models.mlx.probe_frame import Frame, Local
 from mlxdiag.models.mlx.probe_operations import Operations, event_of
 from mlxdiag.models.mlx.probe_patches import Patches

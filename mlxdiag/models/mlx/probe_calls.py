@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from mlxdiag.models.events import AttentionEvent
 from mlxdiag.models.mlx import probe_rows
-from mlxdiag.models.mlx.probe_events import AttentionEvent
 from mlxdiag.models.mlx.probe_frame import Frame, Local, key_length, mask_shape
 from mlxdiag.models.mlx.probe_tags import OnCopy, Tag, tag_of
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from mlxdiag.models.events import AttentionEvent
 from mlxdiag.models.mlx.identity import BLOCKED
-from mlxdiag.models.mlx.probe_events import AttentionEvent
 from mlxdiag.models.mlx.probe_frame import Frame
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset, StepEvent, Update, event_of_update
+from mlxdiag.models.events import AttentionEvent, Offset, StepEvent, Update, event_of_update
 from mlxdiag.models.mlx.probe_tags import Tag
 
 SEQUENCES = (tuple, list)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mlxdiag.models.events import CacheEvent
 from mlxdiag.models.mlx import probe_rows
-from mlxdiag.models.mlx.probe_events import CacheEvent
 from mlxdiag.models.mlx.probe_tags import OnCopy, Tag, kind_of, tag_of
 
 Emit = Callable[[CacheEvent], None]

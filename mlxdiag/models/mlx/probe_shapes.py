@@ -1,6 +1,6 @@
 """The hot path: wrappers of `update_and_fetch`, attention, RoPE and layers where nobody watches the calls.
 
-Well under a microsecond each, and no array is read. What they see is kept in short (`probe_events.Update`,
+Well under a microsecond each, and no array is read. What they see is kept in short (`events.Update`,
 `Call`): plain tuples, which are equal for layers whose calls were equal.
 
 What may fail here is the probe's alone: the original is called whatever happens, unless a fault is to be
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlxdiag.models.events import Offset, Update, event_of_update
 from mlxdiag.models.mlx import probe_rows
-from mlxdiag.models.mlx.probe_events import Offset, Update, event_of_update
 from mlxdiag.models.mlx.probe_frame import SEQUENCES, Frame, Local
 from mlxdiag.models.mlx.probe_tags import ATTRIBUTE, Counters, OnCopy, Tag, tag_of
 

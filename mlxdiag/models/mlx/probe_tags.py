@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from mlxdiag.models.mlx.probe_events import Offset
+from mlxdiag.models.events import Offset
 
 KINDS = {
     "KVCache": "dense",

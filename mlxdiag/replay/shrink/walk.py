@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.models.mlx.sizes import WINDOWS
+from mlxdiag.models.configs.sizes import WINDOWS
 from mlxdiag.replay.cache_steps import DEFAULT_SEQ
 from mlxdiag.replay.ops import Feed
 from mlxdiag.replay.shrink import events, forwards

@@ -4,8 +4,8 @@ import pytest
 
 from mlxdiag.models import catalogue
 from mlxdiag.models.adapter import Geometry, LayerSpec
+from mlxdiag.models.configs.geometry import from_config, text_of
 from mlxdiag.models.mlx.cut import cut, kept_layers
-from mlxdiag.models.mlx.geometry import from_config, text_of
 
 
 def _geometry(letters: str) -> Geometry:

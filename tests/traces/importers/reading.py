@@ -18,7 +18,7 @@ from mlxdiag.traces.types import Entry, Trace
 
 def gemma4(window: int) -> Entry:
     """A model entry as a config.json with this window gives it."""
-    from mlxdiag.models.mlx import geometry
+    from mlxdiag.models.configs import geometry
 
     config = {"model_type": "gemma4_text", "sliding_window": window, "num_hidden_layers": 12}
     return geometry.from_config(config).model_entry("gemma4_text")

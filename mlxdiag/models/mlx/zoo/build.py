@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx import tiny as tiny_models
-from mlxdiag.models.mlx.geometry import from_config
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.zoo import fields
 from mlxdiag.models.mlx.zoo.config import derive

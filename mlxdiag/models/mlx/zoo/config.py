@@ -7,7 +7,7 @@ import inspect
 from types import ModuleType
 from typing import Any
 
-from mlxdiag.models.mlx import sizes
+from mlxdiag.models.configs import sizes
 from mlxdiag.models.mlx.zoo import fields
 from mlxdiag.models.mlx.zoo.rows import Row
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlxdiag.models.mlx import sizes
+from mlxdiag.models.configs import sizes
 
 WINDOW = 8
 """Keys that a query of a sliding layer sees, and the block of a chunked one."""

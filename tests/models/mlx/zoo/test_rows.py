@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.mlx import library, sizes
-from mlxdiag.models.mlx.geometry import from_config
+from mlxdiag.models.configs import sizes
+from mlxdiag.models.configs.geometry import from_config
+from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.zoo import fields, modules
 from mlxdiag.models.mlx.zoo.config import ABSENT, derive, text_arguments
 from mlxdiag.models.mlx.zoo.rows import Row, row, table

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlxdiag.errors import UnreadableError
-from mlxdiag.models.mlx.families import Habit
+from mlxdiag.models.configs.habits import Habit
 
 Reader = Callable[[Mapping[str, Any], int], str | None]
 

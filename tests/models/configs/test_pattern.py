@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from transformers import AutoConfig
 
-from mlxdiag.models.mlx.geometry import from_config
-from mlxdiag.models.mlx.pattern import cycle
+from mlxdiag.models.configs.geometry import from_config
+from mlxdiag.models.configs.pattern import cycle
 
 WORDS = {"full_attention": "full", "attention": "full", "sliding_attention": "sliding"} | dict.fromkeys(
     ("linear_attention", "mamba", "conv"), "recurrent"

@@ -7,9 +7,9 @@ from typing import Any
 
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models.adapter import CACHE_OF, Geometry, LayerSpec
-from mlxdiag.models.mlx.families import HABITS, Habit
-from mlxdiag.models.mlx.pattern import KINDS, PICKED, letters
-from mlxdiag.models.mlx.sizes import DEPTHS
+from mlxdiag.models.configs.habits import HABITS, Habit
+from mlxdiag.models.configs.pattern import KINDS, PICKED, letters
+from mlxdiag.models.configs.sizes import DEPTHS
 from mlxdiag.traces.types import Tokens
 
 _SHARED = ("num_kv_shared_layers", "num_kv_reuse_layers")

@@ -9,7 +9,7 @@ from transformers import AutoConfig
 
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models import catalogue
-from mlxdiag.models.mlx.geometry import from_config
+from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.traces.types import Tokens
 
 WORDS = {

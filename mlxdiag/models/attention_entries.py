@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.mlx.probe_events import AttentionEvent, Offset, event_of_call
+from mlxdiag.models.events import AttentionEvent, Offset, event_of_call
 from mlxdiag.traces.types import Attention, Family
 
 Observed = Callable[[AttentionEvent], dict[str, Any]]

@@ -8,10 +8,10 @@ import numpy as np
 from msgspec import UNSET
 
 from mlxdiag.models import catalogue
+from mlxdiag.models.attention_entries import Grouping
 from mlxdiag.models.mlx import tiny
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.probe import AttentionEvent, Event, Probe, StepEvent, to_attention
-from mlxdiag.models.mlx.probe_entries import Grouping
 
 
 def call(layer: int, **changes: Any) -> AttentionEvent:

@@ -1,0 +1,1 @@
+"""What a config.json means, whichever library runs it: layer kinds, windows, sizes."""

@@ -1,0 +1,149 @@
+"""What a config means where it is silent, family by family. Data; every entry says why it is there.
+
+Sources: the `ModelArgs` defaults of mlx-lm 0.32 and the configuration classes of transformers, which define
+the meaning of a public config.json. Letters: L sliding, G full, R recurrent, C chunked; a pattern is
+repeated.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Habit(msgspec.Struct, frozen=True, kw_only=True):
+    """How one family reads a config that does not say. Without any window a pattern means full layers."""
+
+    pattern: str = "G"
+    window: int | None = None
+    depth: int | None = None
+    """Layers, where the library has a default."""
+    shared: int = 0
+    """Late layers without keys of their own, where the config does not count them."""
+    nope: bool = False
+    """Full layers of a model that also has windowed ones carry no positional encoding."""
+    rope: bool = True
+    """False where no layer has a positional encoding."""
+    before: str = ""
+    """A field that, where it is present, gives the window as the number of keys before the query."""
+    sinks: bool = False
+    softmax: str = "fused"
+    last: str | None = None
+    """Letter that the last layer has, whatever is listed."""
+    reserved: tuple[tuple[int, int], ...] = ()
+    """Inclusive ranges of ids that no text uses, where they are known; a tokenizer knows better."""
+    text: str | None = None
+    """The model type of the nested text model, where a wrapper's `text_config` does not name it."""
+    differs: str = ""
+    """Where mlx-lm is known to do something else than the config says."""
+    differs_if: tuple[str, bool] | None = None
+    """A field, and whether it must be present, for `differs` to apply; None: always."""
+
+
+_NO_WINDOW_CODE = "mlx-lm 0.32 reads no window from this config and attends to everything"
+_EVERY_LAYER = Habit(pattern="L", differs=_NO_WINDOW_CODE)
+_RECURRENT = Habit(pattern="R")
+
+HABITS: dict[str, Habit] = {
+    "llama": Habit(depth=32),
+    "qwen2": Habit(depth=32, differs=_NO_WINDOW_CODE),
+    "qwen3": Habit(depth=32, differs=_NO_WINDOW_CODE),
+    "qwen3_moe": Habit(differs=_NO_WINDOW_CODE),
+    "gemma2": Habit(
+        pattern="LG",
+        window=4096,
+        depth=26,
+        softmax="manual",
+        reserved=((7, 105),),
+        differs="mlx-lm 0.32 keeps dense caches and builds one causal mask for every layer",
+    ),
+    "gemma3": Habit(text="gemma3_text"),
+    "gemma3_text": Habit(
+        pattern="LLLLLG",
+        window=4096,
+        depth=26,
+        reserved=((6, 104), (256001, 262143)),
+        differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",
+        differs_if=("layer_types", True),
+    ),
+    "gemma3n": Habit(text="gemma3n_text"),
+    "gemma3n_text": Habit(pattern="LLLLG", window=512, depth=35, shared=15),
+    "gemma4": Habit(text="gemma4_text"),
+    "gemma4_unified": Habit(text="gemma4_text"),
+    "gemma4_text": Habit(
+        pattern="LLLLLG",
+        window=512,
+        depth=30,
+        last="G",
+        # Only unused2102 to unused2120 are proven; multimodal ids lie in the same numeric range.
+        reserved=((258014, 258032),),
+        differs="mlx-lm 0.32 takes a silent config as the E2B model (every 5th layer full, 20 sharing keys)",
+        differs_if=("layer_types", False),
+    ),
+    "gpt_oss": Habit(pattern="LG", window=128, depth=36, sinks=True),
+    "mellum": Habit(window=1024, depth=28),
+    "exaone4": Habit(
+        pattern="LLLG",
+        window=4096,
+        depth=32,
+        nope=True,
+        differs="mlx-lm 0.32 reads sliding_window_pattern as a string and ignores layer_types",
+        differs_if=("layer_types", True),
+    ),
+    "exaone_moe": Habit(pattern="LLLG", window=4096, depth=32, nope=True),
+    "ministral3": Habit(
+        pattern="L",
+        depth=34,
+        differs="mlx-lm 0.32 takes every layer as full when layer_types is absent, whatever the window",
+        differs_if=("layer_types", False),
+    ),
+    "mistral3": Habit(text="mistral"),
+    "step3p5": Habit(pattern="LG", window=512),
+    "cohere2": Habit(
+        pattern="LLLG",
+        window=4096,
+        depth=40,
+        nope=True,
+        differs="mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types",
+        differs_if=("layer_types", True),
+    ),
+    "olmo3": Habit(pattern="LLLG", window=4096, depth=32),
+    "recurrent_gemma": Habit(pattern="RRL", window=2048, depth=26),
+    "llama4": Habit(text="llama4_text"),
+    "llama4_text": Habit(pattern="CCCG", window=8192, depth=48, nope=True),
+    "afmoe": Habit(pattern="LLLG", window=1024, depth=32, nope=True),
+    "mistral": _EVERY_LAYER,
+    "mixtral": _EVERY_LAYER,
+    "phi3": _EVERY_LAYER,
+    "phimoe": _EVERY_LAYER,
+    "starcoder2": _EVERY_LAYER,
+    "jamba": Habit(rope=False),
+    "nemotron_h": Habit(rope=False),
+    # transformers adds one to what config.json says, after SGLang, whose window leaves the query out.
+    "mimo_v2_flash": Habit(
+        before="sliding_window_size",
+        differs="mlx-lm 0.32 takes sliding_window_size as counting the query, which transformers adds to it",
+        differs_if=("sliding_window_size", True),
+    ),
+    # Its authors' port (mlx-examples #1283) keeps as many keys before the query, and the query.
+    "plamo2": Habit(
+        before="attention_window_size",
+        differs="mlx-lm 0.32 keeps dense caches and attends to everything",
+    ),
+    # Its authors' own code for SGLang, vLLM and llama.cpp count the query in.
+    "plamo3": Habit(
+        pattern="LLLLLLLG",
+        window=2048,
+        depth=32,
+        differs="mlx-lm 0.32 masks one key more than its caches keep",
+    ),
+    "muse_glimmer": Habit(pattern="LLLG", window=2048, depth=52),
+    "spark2_5": Habit(pattern="LLLG"),
+    "deepseek_v32": Habit(softmax="opaque"),
+    "glm_moe_dsa": Habit(softmax="opaque"),
+    "deepseek_v41": Habit(depth=40, sinks=True, softmax="opaque"),
+    "iquestloopcoder": Habit(softmax="opaque"),
+    "mamba": _RECURRENT,
+    "mamba2": _RECURRENT,
+    "falcon_mamba": _RECURRENT,
+    "rwkv7": _RECURRENT,
+}
