@@ -6,10 +6,12 @@ Nothing here imports a framework. An adapter to another library fills the same t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
+import numpy as np
 
 from mlxdiag.traces.types import Entry, Family, Tokens
 
@@ -104,8 +106,150 @@ CacheMaker = Callable[[LayerSpec], Any]
 """Makes the attention cache of one layer."""
 
 
+class _UseLibrary:
+    def __repr__(self) -> str:
+        return "USE_LIBRARY"
+
+
+USE_LIBRARY: Final = _UseLibrary()
+"""What a chooser of masks returns to let the library build its own."""
+
+Chooser = Callable[[LayerSpec], Any]
+"""The mask that a caller hands to layers of this kind: boolean `[q, K]` of any width, "causal", None, or
+USE_LIBRARY.
+"""
+
+
+class Backend(Protocol):
+    """What stands between a replay and the library that an instance runs on.
+
+    `caches` is what `Instance.new_cache` makes: of one sequence, or of a batch.
+    """
+
+    @property
+    def name(self) -> str:
+        """mlx or torch."""
+        ...
+
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """Whose versions a trace names."""
+        ...
+
+    def probe(self, sink: Callable[[Any], Any], level: str, attend: Any = None, identity: Any = None) -> Any:
+        """The library's probe; see `models.mlx.probe.Probe`."""
+        ...
+
+    def identity(self) -> Any:
+        """A key identity that reads a whole forward at once: `arrays` before `read`, `settle` after it."""
+        ...
+
+    def read(self, logits: Any, *more: Any) -> np.ndarray[Any, Any]:
+        """Evaluate logits, and `more` beside them; the logits as float32."""
+        ...
+
+    def as_mask(self, visible: np.ndarray[Any, Any], queries: Any) -> Any:
+        """A boolean mask `[..., q, K]` as a caller would add it to the scores of these queries."""
+        ...
+
+    def caller_masks(self, instance: Any, caches: list[Any], choose: Chooser) -> AbstractContextManager[None]:
+        """Ask `choose` for each mask of a forward.
+
+        Raises UsageError where the family takes no mask from outside.
+        """
+        ...
+
+    def cache(self, kind: str, layer: LayerSpec, slack: int, sinks: int) -> Any:
+        """An attention cache of this kind for one layer: dense, buffered, clamped or front_trim.
+
+        Raises UnjudgedError for a kind that the library has no place for.
+        """
+        ...
+
+    def store(self) -> Any:
+        """An empty prompt cache between requests, as the library's server keeps it.
+
+        Raises UnjudgedError where it keeps none.
+        """
+        ...
+
+    def merge(self, rows: list[list[Any]]) -> list[Any]:
+        """Caches of one batch, a row per entry of `rows`.
+
+        Raises UnjudgedError where they cannot be batched.
+        """
+        ...
+
+    def pad_left(self, caches: list[Any], left: list[int]) -> None:
+        """Announce `left[i]` padding tokens in front of row i of an empty batch."""
+        ...
+
+    def pad_right(self, caches: list[Any], lengths: list[int], right: list[int]) -> None:
+        """Announce that the next forwards feed `lengths[i]` real tokens, then `right[i]` of padding."""
+        ...
+
+    def finalize(self, caches: list[Any]) -> None:
+        """Roll the right padding of a batch to the front of its rows."""
+        ...
+
+    def keep_rows(self, caches: list[Any], indices: list[int]) -> None:
+        """Drop every row of a batch but these, in place."""
+        ...
+
+    def extend(self, caches: list[Any], others: list[Any]) -> None:
+        """Append the rows of another batch, in place."""
+        ...
+
+    def extract(self, caches: list[Any], row: int) -> list[Any]:
+        """The caches of one row, as a single sequence."""
+        ...
+
+    def is_batch(self, caches: list[Any]) -> bool:
+        """Whether these caches hold rows that can be taken apart."""
+        ...
+
+    def fed(self, caches: list[Any]) -> bool:
+        """Whether anything was appended to them."""
+        ...
+
+    def capped(self, instance: Any, cap: int) -> list[Any]:
+        """Fresh caches under the library's own key cap."""
+        ...
+
+    def trim(self, caches: list[Any], tokens: int) -> int:
+        """Take `tokens` off the end of every layer as the library does; returns what the first one gave."""
+        ...
+
+    def trim_some(self, instance: Any, caches: list[Any], tokens: int, kept: Mapping[str, int]) -> None:
+        """As `trim`, but layers of a family give back `kept[family]` tokens less; "" is every family."""
+        ...
+
+    def evict(self, caches: list[Any], cap: int, sinks: int) -> int:
+        """Drop the oldest keys of the dense layers down to `cap`; returns the largest drop."""
+        ...
+
+    def fork(self, caches: list[Any]) -> list[Any]:
+        """An independent copy, as a prompt cache hands out."""
+        ...
+
+    def through_a_file(self, caches: list[Any]) -> list[Any]:
+        """Save them to a file and load them again."""
+        ...
+
+    def quantize(self, caches: list[Any], bits: int) -> None:
+        """Replace what can be quantised, in place; raises what the library raises where it refuses."""
+        ...
+
+    def evaluate(self, caches: list[Any]) -> None:
+        """Force the arrays that the caches hold."""
+        ...
+
+
 class Instance(Protocol):
     """A model that can run, with the library's own code."""
+
+    @property
+    def backend(self) -> Backend: ...
 
     @property
     def name(self) -> str: ...

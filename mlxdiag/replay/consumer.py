@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from msgspec import UNSET
 
-from mlxdiag.models.adapter import Geometry, Instance, LayerSpec
+from mlxdiag.models.adapter import USE_LIBRARY, Backend, Chooser, Geometry, LayerSpec
 from mlxdiag.replay import masks, misfit
-from mlxdiag.replay.ops import CacheChoice, Forward, Unmasked
+from mlxdiag.replay.ops import CacheChoice, Forward
 
 
 class Consumer:
     """Applies one misfit policy at every attention call."""
 
-    def __init__(self, policy: str, geometry: Geometry) -> None:
+    def __init__(self, policy: str, geometry: Geometry, library: Backend) -> None:
         self.policy = policy
         self.geometry = geometry
+        self.library = library
         self.decisions: dict[int, misfit.Decision] = {}
         """By id of the attention event; the runner clears it before each forward."""
         self.handed = False
@@ -46,8 +46,6 @@ class Consumer:
     def _carry_out(
         self, decision: misfit.Decision, queries: Any, keys: Any, values: Any, mask: Any
     ) -> tuple[Any, Any, Any, str | None, str | None]:
-        import mlx.core as mx
-
         if decision.keys is not None:
             start, stop = decision.keys
             keys, values = keys[..., start:stop, :], values[..., start:stop, :]
@@ -57,61 +55,29 @@ class Consumer:
         if decision.unmasked:
             mask = None
         elif decision.mask is not None:
-            mask = mx.array(masks.additive(decision.mask)).astype(queries.dtype)
+            mask = self.library.as_mask(decision.mask, queries)
         return keys, values, mask, decision.fate, decision.fallback
 
-    def chooser(self, op: Forward, instance: Instance, caches: list[Any]) -> Callable[..., Any]:
-        """For `caller_masks`: the masks of the op for their own families, the library's for the rest."""
-        from mlxdiag.models.mlx.inject import USE_LIBRARY
+    def chooser(self, op: Forward) -> Chooser:
+        """For `Backend.caller_masks`: the op's masks for their own families, the library's for the rest."""
 
-        def choose(h: Any, cache: Any, _window: int | None, _return_array: bool) -> Any:
-            import mlx.core as mx
-
-            layers = instance.layer_of(caches, cache)
-            spec = instance.geometry.layer(layers[0]) if layers else None
+        def choose(layer: LayerSpec) -> Any:
             for given in op.unmasked:
-                if spec is not None and given.family in (None, spec.family):
-                    return _plain(given, spec, h, cache)
+                if given.family in (None, layer.family):
+                    return "causal" if given.causal else None
             for caller in op.callers:
-                if spec is not None and caller.family in (None, spec.family):
-                    built = masks.build(
+                if caller.family in (None, layer.family):
+                    return masks.build(
                         caller.builder, caller.shape[0], caller.offset, real=caller.real, width=caller.window
                     )
-                    return mx.array(masks.additive(built)).astype(h.dtype)
             return USE_LIBRARY
 
         return choose
 
     def makers(self, chosen: Mapping[str, CacheChoice]) -> dict[int | str, Callable[[LayerSpec], Any]]:
         """Constructors for the families that do not run on the library's own cache."""
-        return {family: _maker(choice) for family, choice in chosen.items()}
 
+        def maker(choice: CacheChoice) -> Callable[[LayerSpec], Any]:
+            return lambda layer: self.library.cache(choice.kind, layer, choice.slack, choice.sinks)
 
-def _plain(given: Unmasked, spec: LayerSpec, h: Any, cache: Any) -> Any:
-    """No mask, or "causal"; as an array for layers that compute their softmax by hand."""
-    if spec.softmax != "manual":
-        return "causal" if given.causal else None
-    import mlx.core as mx
-
-    q, held = h.shape[1], cache.size()
-    built = masks.causal(q, held) if given.causal else np.ones((q, held + q), dtype=bool)
-    return mx.array(masks.additive(built)).astype(h.dtype)
-
-
-def _maker(choice: CacheChoice) -> Callable[[LayerSpec], Any]:
-    def make(layer: LayerSpec) -> Any:
-        from mlx_lm.models.cache import KVCache
-
-        from mlxdiag.models.mlx.caches import (
-            BufferedRotatingKVCache,
-            ClampedRotatingKVCache,
-            FrontTrimKVCache,
-        )
-
-        if choice.kind == "buffered":
-            return BufferedRotatingKVCache(layer.window or 0, choice.slack)
-        if choice.kind == "clamped":
-            return ClampedRotatingKVCache(layer.window or 0)
-        return FrontTrimKVCache(choice.sinks) if choice.kind == "front_trim" else KVCache()
-
-    return make
+        return {family: maker(choice) for family, choice in chosen.items()}

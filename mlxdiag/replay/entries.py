@@ -37,7 +37,7 @@ def header(runner: Runner) -> Header:
         environment={
             "os": f"{platform.system()} {platform.release()}",
             "device": runner.instance.device,
-            "libraries": dict(_libraries()),
+            "libraries": dict(_libraries(runner.library.distributions)),
         },
         scheduler=scheduler,
         planted="; ".join(plan.planted) or None,
@@ -46,8 +46,8 @@ def header(runner: Runner) -> Header:
 
 
 @cache
-def _libraries() -> dict[str, str]:
-    return {name: metadata.version(name) for name in ("mlx", "mlx-lm")}
+def _libraries(distributions: tuple[str, ...]) -> dict[str, str]:
+    return {name: metadata.version(name) for name in distributions}
 
 
 def forward(op: Forward, step: int, event: StepEvent | None, runner: Runner) -> Entry:

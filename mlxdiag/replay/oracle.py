@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxdiag.models.adapter import Instance
+from mlxdiag.models.adapter import USE_LIBRARY, Chooser, Instance, LayerSpec
 from mlxdiag.replay import tape
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan
 from mlxdiag.replay.parity import Floats, spread
@@ -83,17 +83,16 @@ class Oracle:
         passes.append((full, logits, spread(logits)))
 
     def _run(self, seq: str, history: list[int]) -> Floats:
-        from mlxdiag.models.mlx.inject import caller_masks
-
+        library = self.instance.backend
         ids = self.prompts[seq].of(history)[None]
         limits = self.live.get(seq, {})
         caches = self.instance.new_cache()
         if not limits:
-            single: Floats = _numpy(self.instance.forward(ids, caches))[0]
+            single: Floats = library.read(self.instance.forward(ids, caches))[0]
             return single
         mask = _live_mask(history, limits)
-        with caller_masks(self.instance.module, _for_full_layers(self.instance, caches, mask)):
-            capped: Floats = _numpy(self.instance.forward(ids, caches))[0]
+        with library.caller_masks(self.instance, caches, _for_full_layers(mask)):
+            capped: Floats = library.read(self.instance.forward(ids, caches))[0]
             return capped
 
 
@@ -163,21 +162,8 @@ def _live_mask(history: list[int], limits: dict[int, tuple[int, int]]) -> NDArra
     return mask
 
 
-def _for_full_layers(instance: Instance, caches: list[Any], mask: NDArray[np.bool_]) -> Any:
-    from mlxdiag.models.mlx.inject import USE_LIBRARY
-
-    def choose(_h: Any, cache: Any, _window: int | None, _return_array: bool) -> Any:
-        import mlx.core as mx
-
-        layers = instance.layer_of(caches, cache)
-        spec = instance.geometry.layer(layers[0]) if layers else None
-        return mx.array(mask) if spec is not None and spec.attention == "full" else USE_LIBRARY
+def _for_full_layers(mask: NDArray[np.bool_]) -> Chooser:
+    def choose(layer: LayerSpec) -> Any:
+        return mask if layer.attention == "full" else USE_LIBRARY
 
     return choose
-
-
-def _numpy(logits: Any) -> Floats:
-    import mlx.core as mx
-
-    array: Floats = np.array(logits.astype(mx.float32))
-    return array

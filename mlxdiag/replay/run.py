@@ -14,10 +14,7 @@ import numpy as np
 
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
-from mlxdiag.models.mlx import batching
-from mlxdiag.models.mlx.identity import Identity
-from mlxdiag.models.mlx.inject import caller_masks
-from mlxdiag.models.mlx.probe import CacheEvent, Feeding, Probe, StepEvent
+from mlxdiag.models.events import CacheEvent, Feeding, StepEvent
 from mlxdiag.replay import entries, misfit
 from mlxdiag.replay.consumer import Consumer
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
@@ -26,7 +23,6 @@ from mlxdiag.replay.padding import announced
 from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Compared, Floats, compare
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.stage import Group, Stage
-from mlxdiag.replay.store import Store
 from mlxdiag.replay.tape import Tape
 from mlxdiag.traces.types import Entry, Output, Parity, Trace
 
@@ -44,12 +40,13 @@ class Runner:
         oracle: Reference | None = None,
         level: str = "visibility",
         tolerance: float = RELATIVE_TOLERANCE,
-        identity: Identity | None = None,
+        identity: Any = None,
     ) -> None:
         """`oracle`: compare logits with the single pass; None: leave parity out. `tolerance`: what may
         differ, as a fraction of the spread of the reference logits. `identity`: see `Probe`.
         """
         self.instance = instance
+        self.library = instance.backend
         self.plan = plan
         self.prompts = prompts
         self.policy = policy
@@ -61,17 +58,17 @@ class Runner:
         evictions = (op for op in plan.ops if isinstance(op, Evict))
         self.sinks = max((min(op.sinks, op.cap - 1) for op in evictions), default=0)
         """Keys that an eviction really leaves in front: fewer than its cap."""
-        self.stage = Stage(self._fresh)
+        self.stage = Stage(self._fresh, self.library)
         self.cap = max((choice.cap for choice in plan.caches.values()), default=0)
         self.number = 0
         """Place of the running op in the plan."""
         self.announced = announced(plan.ops)
-        self.store = Store() if plan.scheduler.store == "trie" else None
+        self.store = self.library.store() if plan.scheduler.store == "trie" else None
         self.claimed: int | None = None
         """Tokens that the store says it gave back to the running op."""
-        self.consumer = Consumer(policy, instance.geometry)
+        self.consumer = Consumer(policy, instance.geometry, self.library)
         self.events: list[StepEvent | CacheEvent] = []
-        self.probe = Probe(self.events.append, level, self.consumer.attend, identity=identity)
+        self.probe = self.library.probe(self.events.append, level, self.consumer.attend, identity)
         self.quantised: set[str] = set()
         """Sequences whose caches were quantised: their logits differ by rounding alone."""
         self.stopped: str | None = None
@@ -126,7 +123,7 @@ class Runner:
             return entries.failed(entry, error)
         assert logits is not None
         if not self.plan.scheduler.cacheless:
-            batching.evaluate(group.caches)
+            self.library.evaluate(group.caches)
         return entries.with_output(entry, [self._output(op, i, logits[i]) for i in range(len(op.feeds))])
 
     def _run_model(
@@ -134,9 +131,7 @@ class Runner:
     ) -> tuple[Floats | None, Exception | None]:
         handed: Any = contextlib.nullcontext()
         if op.callers or op.unmasked:
-            handed = caller_masks(
-                self.instance.module, self.consumer.chooser(op, self.instance, group.caches)
-            )
+            handed = self.library.caller_masks(self.instance, group.caches, self.consumer.chooser(op))
         try:
             with handed:
                 logits = self.instance.forward(ids, None if self.plan.scheduler.cacheless else group.caches)
@@ -147,10 +142,7 @@ class Runner:
 
     def _read(self, logits: Any) -> Floats:
         """Evaluate a forward: its logits as float32."""
-        import mlx.core as mx
-
-        read: Floats = np.array(logits.astype(mx.float32))
-        return read
+        return self.library.read(logits)
 
     def _output(self, op: Forward, row: int, logits: Floats) -> Output:
         feed = op.feeds[row]
@@ -197,7 +189,7 @@ class Runner:
                     self._cut(op, group.caches)
             elif isinstance(op, Evict):
                 for group in self._groups(op.seqs):
-                    batching.evict(group.caches, op.cap, op.sinks)
+                    self.library.evict(group.caches, op.cap, op.sinks)
             elif isinstance(op, Adopt):
                 self._adopt(op)
             elif isinstance(op, Regroup):
@@ -213,14 +205,9 @@ class Runner:
     def _cut(self, op: Cut, caches: list[Any]) -> None:
         """As the library does it, all layers or none; or as the trace says that some layers did not."""
         if not op.kept:
-            batching.trim(caches, op.tokens)
+            self.library.trim(caches, op.tokens)
             return
-        for cache in caches:
-            layers = self.instance.layer_of(caches, cache)
-            spec = self.instance.geometry.layer(layers[0]) if layers else None
-            kept = op.kept.get(spec.family if spec is not None else "", op.kept.get("", 0))
-            if kept < op.tokens and cache.is_trimmable():
-                cache.trim(op.tokens - kept)
+        self.library.trim_some(self.instance, caches, op.tokens, op.kept)
 
     def _groups(self, seqs: tuple[str, ...]) -> list[Group]:
         """The groups of these sequences, each once; rows that are cut alone leave their batch first."""
@@ -241,18 +228,18 @@ class Runner:
         self.probe.feeding = Feeding(seq=[self.numbers[op.seq]], positions=codes, real=codes >= 0)
         if op.entry:
             self.instance.forward(self.prompts[op.seq].of(held.held)[None], donor)
-            batching.evaluate(donor)
+            self.library.evaluate(donor)
         self.events.clear()
-        caches = batching.fork(donor)
+        caches = self.library.fork(donor)
         if op.trimmed:
             self._shorten(caches, op.trimmed)
         self.stage.enter(op.seq, caches)
 
     def _shorten(self, caches: list[Any], tokens: int) -> None:
         """Cut the end off a stored prefix."""
-        batching.trim(caches, tokens)
+        self.library.trim(caches, tokens)
 
-    def _fetch(self, op: Adopt, store: Store) -> None:
+    def _fetch(self, op: Adopt, store: Any) -> None:
         """Ask the store for what the sequence is about to feed, as the server does with a whole prompt.
 
         Raises:
@@ -274,7 +261,7 @@ class Runner:
         self._take_over(op)
         self.stage.enter(op.seq, caches)
 
-    def _fetch_all(self, op: Adopt, store: Store) -> None:
+    def _fetch_all(self, op: Adopt, store: Any) -> None:
         """Ask for the sequence, and feed what the store does not give back; nothing, where it gives all of a
         whole prompt: the server then goes on with no tokens.
         """
@@ -289,7 +276,7 @@ class Runner:
             fed = np.array([left], dtype=np.int64)
             self.probe.feeding = Feeding(seq=[self.numbers[op.seq]], positions=fed, real=fed >= 0)
             self.instance.forward(self.prompts[op.seq].of(left)[None], caches)
-            batching.evaluate(caches)
+            self.library.evaluate(caches)
             self.claimed = op.matched
         elif op.whole:
             store.begin(self.instance.model, prompt, caches)
@@ -321,16 +308,16 @@ class Runner:
             return
         for group in self._groups(op.seqs):
             if op.phase == "finalize":
-                batching.finalize(group.caches)
+                self.library.finalize(group.caches)
             elif op.phase == "load":
-                group.caches = batching.through_a_file(group.caches)
+                group.caches = self.library.through_a_file(group.caches)
             elif op.phase == "quantize":
-                batching.quantize(group.caches, op.bits or 8)
+                self.library.quantize(group.caches, op.bits or 8)
                 self.quantised |= set(group.seqs)
 
     def _fresh(self) -> list[Any]:
         if self.cap:
-            return batching.capped(self.instance.model, self.cap)
+            return self.library.capped(self.instance, self.cap)
         return self.instance.new_cache(self.consumer.makers(self.plan.caches))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.errors import UnjudgedError
-from mlxdiag.models.mlx import batching
+from mlxdiag.models.adapter import Backend
 from mlxdiag.replay.ops import Forward
 from mlxdiag.replay.padding import Announced
 
@@ -26,8 +26,9 @@ class Group(msgspec.Struct):
 class Stage:
     """Holds every live sequence's caches and regroups them as a plan asks."""
 
-    def __init__(self, fresh: Callable[[], Caches]) -> None:
+    def __init__(self, fresh: Callable[[], Caches], library: Backend) -> None:
         self._fresh = fresh
+        self._library = library
         self.groups: list[Group] = []
         self.copies: dict[str, Caches] = {}
         """What was extracted of rows that stayed in their batch, until they are fed again."""
@@ -52,8 +53,8 @@ class Stage:
     def extract(self, seq: str) -> None:
         """Copy a row out of its batch. Fed alone next, the sequence goes on from the copy."""
         group = self.group_of(seq)
-        if group is not None and group.batched and _fed(group.caches):
-            self.copies[seq] = batching.extract(group.caches, group.seqs.index(seq))
+        if group is not None and group.batched and self._library.fed(group.caches):
+            self.copies[seq] = self._library.extract(group.caches, group.seqs.index(seq))
 
     def for_forward(self, op: Forward, told: Announced | None = None) -> Group:
         """The group whose rows are exactly the forward's, made so where it is not.
@@ -66,10 +67,10 @@ class Stage:
             self.enter(seqs[0], copies[seqs[0]])
         group = self.together(seqs, batched=op.batched)
         left = [feed.left for feed in op.feeds]
-        if op.batched and any(left) and all(cache.empty() for cache in _holding(group.caches)):
-            batching.pad_left(group.caches, left)
+        if op.batched and any(left) and not self._library.fed(group.caches):
+            self._library.pad_left(group.caches, left)
         if told is not None:
-            batching.pad_right(group.caches, list(told.lengths), list(told.right))
+            self._library.pad_right(group.caches, list(told.lengths), list(told.right))
         return group
 
     def filter(self, seqs: tuple[str, ...]) -> None:
@@ -96,7 +97,7 @@ class Stage:
         if first.seqs != seqs:
             first = self._regroup(seqs, first)
         if batched and not first.batched:
-            first.caches = batching.merge([first.caches])
+            first.caches = self._library.merge([first.caches])
             first.batched = True
         return first
 
@@ -106,11 +107,11 @@ class Stage:
             return first
         count = len(first.seqs)
         if first.batched and seqs[:count] == first.seqs:
-            batching.extend(first.caches, self._batch_of(seqs[count:]))
+            self._library.extend(first.caches, self._batch_of(seqs[count:]))
             first.seqs = seqs
             return first
         caches = [self._take(seq) for seq in seqs]
-        group = Group(seqs, batching.merge(caches) if len(seqs) > 1 else caches[0], len(seqs) > 1)
+        group = Group(seqs, self._library.merge(caches) if len(seqs) > 1 else caches[0], len(seqs) > 1)
         self.groups.append(group)
         return group
 
@@ -120,12 +121,12 @@ class Stage:
         if group is not None and group.batched and group.seqs == seqs:
             self.groups.remove(group)
             return group.caches
-        return batching.merge([self._take(seq) for seq in seqs])
+        return self._library.merge([self._take(seq) for seq in seqs])
 
     def _split(self, group: Group, seqs: tuple[str, ...]) -> None:
         """Two batches of one, as the library does it: each keeps its rows of the same caches."""
         others = tuple(seq for seq in group.seqs if seq not in seqs)
-        rest = Group(group.seqs, batching.fork(group.caches), group.batched)
+        rest = Group(group.seqs, self._library.fork(group.caches), group.batched)
         self._keep(rest, others)
         self.groups.append(rest)
         self._keep(group, seqs)
@@ -137,25 +138,17 @@ class Stage:
         if not group.batched:
             self.groups.remove(group)
             return group.caches
-        if not batching.is_batch(group.caches):
+        if not self._library.is_batch(group.caches):
             raise UnjudgedError(f"{seq} cannot be taken out of its batch: the library has no extract for it")
         # The library cannot take a row out of a batch that was never fed.
-        fed = _fed(group.caches)
-        caches = batching.extract(group.caches, group.seqs.index(seq)) if fed else self._fresh()
+        fed = self._library.fed(group.caches)
+        caches = self._library.extract(group.caches, group.seqs.index(seq)) if fed else self._fresh()
         self.leave(seq)
         return caches
 
     def _keep(self, group: Group, seqs: tuple[str, ...]) -> None:
-        batching.keep_rows(group.caches, [group.seqs.index(seq) for seq in seqs])
+        self._library.keep_rows(group.caches, [group.seqs.index(seq) for seq in seqs])
         group.seqs = seqs
-
-
-def _fed(caches: Caches) -> bool:
-    return not all(cache.empty() for cache in _holding(caches))
-
-
-def _holding(caches: Caches) -> Caches:
-    return [cache for cache in caches if hasattr(cache, "empty") and hasattr(cache, "update_and_fetch")]
 
 
 def _is_subsequence(seqs: tuple[str, ...], of: tuple[str, ...]) -> bool:

@@ -16,8 +16,9 @@ import numpy as np
 
 from mlxdiag.audit.judge.trial import Difference, Trial
 from mlxdiag.errors import UsageError
+from mlxdiag.models.adapter import USE_LIBRARY
 from mlxdiag.models.events import Seen, StepEvent
-from mlxdiag.models.mlx.inject import USE_LIBRARY, caller_masks
+from mlxdiag.models.mlx.inject import caller_masks
 from mlxdiag.replay.entries import tape_positions
 from mlxdiag.replay.ops import Feed, Forward
 from mlxdiag.replay.parity import REFERENCE, Floats, compare, spread

@@ -21,13 +21,13 @@ from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.mlx.batching import GROUP
 from mlxdiag.models.mlx.probe import CacheEvent
 from mlxdiag.models.mlx.probe_tags import tag_of
+from mlxdiag.models.mlx.store import Store
 from mlxdiag.replay import entries
 from mlxdiag.replay.ops import Adopt, Cut, Event, Forward, Op, Plan
 from mlxdiag.replay.oracle import replay_tape
 from mlxdiag.replay.parity import Floats
 from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
-from mlxdiag.replay.store import Store
 from mlxdiag.replay.tape import Tape, code
 from mlxdiag.traces.types import Entry, Row
 

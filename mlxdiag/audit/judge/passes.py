@@ -51,9 +51,7 @@ class Passes:
         return self._forward(ids[begin:], held)
 
     def _forward(self, ids: Ids, caches: list[Any]) -> Floats:
-        import mlx.core as mx
-
-        logits: Floats = np.array(self.instance.forward(ids[None], caches).astype(mx.float32))[0]
+        logits: Floats = self.instance.backend.read(self.instance.forward(ids[None], caches))[0]
         return logits
 
 

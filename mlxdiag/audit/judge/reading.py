@@ -45,7 +45,8 @@ WRAPPERS = (
     "models/mlx/probe_shield.py",
     "models/mlx/batching.py",
     "models/mlx/instance.py",
-    "replay/store.py",
+    "models/mlx/backend.py",
+    "models/mlx/store.py",
     "audit/judge/drafted.py",
 )
 """Modules that do nothing but call the library: what is raised there is the library's."""

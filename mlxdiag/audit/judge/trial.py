@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from mlxdiag.audit.judge.tame import tamed
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
-from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
 from mlxdiag.replay import entries
 from mlxdiag.replay.ops import Cut, Event, Feed, Forward, Op, Plan
 from mlxdiag.replay.oracle import Reference
@@ -51,7 +50,7 @@ class Trial(Runner):
         reference: Reference | None,
         tolerance: float,
     ) -> None:
-        self.identity = DeferredIdentity()
+        self.identity = instance.backend.identity()
         super().__init__(
             instance,
             plan,
@@ -115,10 +114,7 @@ class Trial(Runner):
         return ran
 
     def _read(self, logits: Any) -> Floats:
-        import mlx.core as mx
-
-        mx.eval(logits, *self.identity.arrays())
-        return super()._read(logits)
+        return self.library.read(logits, *self.identity.arrays())
 
     def _apply(self, op: Op) -> Exception | None:
         try:

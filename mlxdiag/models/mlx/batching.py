@@ -136,6 +136,12 @@ def quantize(caches: Caches, bits: int) -> None:
             caches[i] = cache.to_quantized(group_size=GROUP, bits=bits)
 
 
+def fed(caches: Caches) -> bool:
+    """Whether anything was appended to them."""
+    holding = [cache for cache in caches if hasattr(cache, "empty") and hasattr(cache, "update_and_fetch")]
+    return not all(cache.empty() for cache in holding)
+
+
 def evaluate(caches: Caches) -> None:
     """Force the arrays that the caches hold, so that graphs do not grow over a schedule."""
     import mlx.core as mx

@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from mlxdiag.errors import UsageError
+from mlxdiag.models.adapter import USE_LIBRARY
 from mlxdiag.models.mlx.probe_patches import Patches
-
-
-class _UseLibrary:
-    def __repr__(self) -> str:
-        return "USE_LIBRARY"
-
-
-USE_LIBRARY: Final = _UseLibrary()
-"""What a chooser returns to let the library build its own mask."""
 
 Chooser = Callable[[Any, Any, int | None, bool], Any]
 """`chooser(h, cache, window_size, return_array)`: h are the hidden states [B, L, D], the cache is that of

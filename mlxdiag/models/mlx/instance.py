@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.errors import UnjudgedError, UsageError
-from mlxdiag.models.adapter import CacheMaker, Geometry, LayerSpec
+from mlxdiag.models.adapter import Backend, CacheMaker, Geometry, LayerSpec
 
 
 class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,12 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
     """Caches that the library makes for one sequence."""
     source_layers: tuple[int, ...] = ()
     """For a tiny instance: the layer of the full model that each of its layers stands for."""
+
+    @property
+    def backend(self) -> Backend:
+        from mlxdiag.models.mlx.backend import MLX
+
+        return MLX
 
     def new_cache(self, kinds: Mapping[int | str, CacheMaker] | None = None) -> list[Any]:
         from mlx_lm.models.cache import CacheList, make_prompt_cache

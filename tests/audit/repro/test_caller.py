@@ -51,7 +51,7 @@ def test_a_mask_that_does_not_fit_is_treated_as_in_the_replay(monkeypatch, recor
             attend(queries, keys, values, mask=mask)
         return
     attend(queries, keys, values, mask=mask)
-    consumer = Consumer(policy, recorded[1].geometry)
+    consumer = Consumer(policy, recorded[1].geometry, recorded[1].backend)
     due = consumer._carry_out(decision, queries, keys, values, mask)[:3]
     ((_, *given),) = seen
     for one, other in zip(given, due, strict=True):

@@ -6,8 +6,8 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.inspect.findings import codes
+from mlxdiag.models.mlx.store import Store
 from mlxdiag.replay import experiment
-from mlxdiag.replay.store import Store
 from tests.replay.traces import trace
 
 SCHEDULE = """

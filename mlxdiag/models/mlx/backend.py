@@ -1,0 +1,117 @@
+"""mlx-lm behind the adapter's `Backend`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.adapter import USE_LIBRARY, Chooser, LayerSpec
+from mlxdiag.models.mlx import batching
+
+Caches = list[Any]
+
+
+class _Mlx:
+    """See `adapter.Backend`."""
+
+    name = "mlx"
+    distributions = ("mlx", "mlx-lm")
+
+    merge = staticmethod(batching.merge)
+    pad_left = staticmethod(batching.pad_left)
+    pad_right = staticmethod(batching.pad_right)
+    finalize = staticmethod(batching.finalize)
+    keep_rows = staticmethod(batching.keep_rows)
+    extend = staticmethod(batching.extend)
+    extract = staticmethod(batching.extract)
+    is_batch = staticmethod(batching.is_batch)
+    fed = staticmethod(batching.fed)
+    trim = staticmethod(batching.trim)
+    evict = staticmethod(batching.evict)
+    fork = staticmethod(batching.fork)
+    through_a_file = staticmethod(batching.through_a_file)
+    quantize = staticmethod(batching.quantize)
+    evaluate = staticmethod(batching.evaluate)
+
+    def probe(self, sink: Callable[[Any], Any], level: str, attend: Any = None, identity: Any = None) -> Any:
+        from mlxdiag.models.mlx.probe import Probe
+
+        return Probe(sink, level, attend, identity=identity)
+
+    def identity(self) -> Any:
+        from mlxdiag.models.mlx.identity_deferred import DeferredIdentity
+
+        return DeferredIdentity()
+
+    def read(self, logits: Any, *more: Any) -> np.ndarray[Any, Any]:
+        import mlx.core as mx
+
+        mx.eval(logits, *more)
+        read: np.ndarray[Any, Any] = np.array(logits.astype(mx.float32))
+        return read
+
+    def as_mask(self, visible: np.ndarray[Any, Any], queries: Any) -> Any:
+        import mlx.core as mx
+
+        added = np.where(visible, np.float32(0), np.float32(-np.inf))
+        return mx.array(added).astype(queries.dtype)
+
+    def caller_masks(self, instance: Any, caches: Caches, choose: Chooser) -> AbstractContextManager[None]:
+        from mlxdiag.models.mlx.inject import caller_masks
+
+        def chooser(h: Any, cache: Any, _window: int | None, _return_array: bool) -> Any:
+            layers = instance.layer_of(caches, cache)
+            spec = instance.geometry.layer(layers[0]) if layers else None
+            if spec is None:
+                return USE_LIBRARY
+            chosen = choose(spec)
+            if spec.softmax == "manual" and (chosen is None or isinstance(chosen, str)):
+                # What computes its softmax by hand adds an array to the scores.
+                q, held = h.shape[1], cache.size()
+                shape = (q, held + q)
+                chosen = np.ones(shape, bool) if chosen is None else np.tri(*shape, held, dtype=bool)
+            return self.as_mask(chosen, h) if isinstance(chosen, np.ndarray) else chosen
+
+        return caller_masks(instance.module, chooser)
+
+    def cache(self, kind: str, layer: LayerSpec, slack: int, sinks: int) -> Any:
+        from mlx_lm.models.cache import KVCache
+
+        from mlxdiag.models.mlx.caches import (
+            BufferedRotatingKVCache,
+            ClampedRotatingKVCache,
+            FrontTrimKVCache,
+        )
+
+        makers: dict[str, Callable[[], Any]] = {
+            "dense": KVCache,
+            "buffered": lambda: BufferedRotatingKVCache(layer.window or 0, slack),
+            "clamped": lambda: ClampedRotatingKVCache(layer.window or 0),
+            "front_trim": lambda: FrontTrimKVCache(sinks),
+        }
+        if kind not in makers:
+            raise UnjudgedError(f"there is no {kind} cache for the {layer.family} layers")
+        return makers[kind]()
+
+    def store(self) -> Any:
+        from mlxdiag.models.mlx.store import Store
+
+        return Store()
+
+    def capped(self, instance: Any, cap: int) -> Caches:
+        return batching.capped(instance.model, cap)
+
+    def trim_some(self, instance: Any, caches: Caches, tokens: int, kept: Mapping[str, int]) -> None:
+        for cache in caches:
+            layers = instance.layer_of(caches, cache)
+            spec = instance.geometry.layer(layers[0]) if layers else None
+            left = kept.get(spec.family if spec is not None else "", kept.get("", 0))
+            if left < tokens and cache.is_trimmable():
+                cache.trim(tokens - left)
+
+
+MLX = _Mlx()
