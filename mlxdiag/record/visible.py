@@ -15,7 +15,7 @@ import numpy as np
 from mlxdiag.inspect import visibility
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import AttentionEvent, CacheEvent, Feeding, StepEvent
-from mlxdiag.models.mlx.identity import AMBIGUOUS, UNKNOWN
+from mlxdiag.models.identity import AMBIGUOUS, UNKNOWN
 from mlxdiag.models.mlx.probe import Probe
 from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
 

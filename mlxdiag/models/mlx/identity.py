@@ -1,12 +1,6 @@
-"""Which token a key belongs to, told by its content.
+"""Which token a key of MLX belongs to: what `models.identity` needs of keys and masks, read at once.
 
-Every key that a layer appends is remembered with its sequence and position, as the bytes of the vector over
-all heads (after RoPE; for a quantised cache, as its quantised triple). A key that an attention call is
-handed is then looked up, whatever the cache did to it in between: rotated, trimmed, merged, paged, copied.
-Keys that were never appended (slots never written, padding of a merge) are all zeros and count as padding.
-
-Layers have separate memories. Contents are compared by a 64-bit hash: at a million keys a layer, the chance
-of one false match is about 3e-8.
+Keys of a quantised cache are told by their quantised triple. Reading evaluates what is read.
 """
 
 from __future__ import annotations
@@ -16,40 +10,20 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from mlxdiag.errors import UsageError
+from mlxdiag.models import identity
+from mlxdiag.models.content import Ints
 from mlxdiag.models.events import AttentionEvent, Feeding, Seen
-from mlxdiag.models.mlx.content import Ints, number_nans, row_hashes
+from mlxdiag.models.identity import Memories
+from mlxdiag.models.mlx.content import number_nans, row_hashes
 from mlxdiag.models.mlx.probe_tags import Tag
 
-PADDING, UNKNOWN, AMBIGUOUS = -1, -2, -3
-"""Codes in `Seen.key_seq`: padding, or a token taken back since; never appended under the probe; several
-positions.
-"""
 
-BLOCKED = -1e4
-"""Additive masks block with -inf or with the most negative number of their dtype, all of them below this."""
-
-
-Where = tuple[str | None, int | None, int | None, int]
-"""Model, layer, place of the cache in the list, and in a compound: a layer may keep several kinds of keys."""
-
-
-class Identity:
+class Identity(Memories):
     """The memory of one run. Runs that feed the same sequences again need a fresh one, or `clear`."""
 
     def __init__(self) -> None:
-        self._layers: dict[Where, _Memory] = {}
+        super().__init__()
         self._nans = 0
-
-    def clear(self) -> None:
-        self._layers.clear()
-
-    def adopt(self, seq: int, source: int, length: int) -> None:
-        """Sequence `seq` goes on from the first `length` tokens of `source`, whose keys are its own from
-        now on.
-        """
-        for memory in self._layers.values():
-            memory.adopt(seq, source, length)
 
     def insert(
         self, model: str | None, event: AttentionEvent, cache: Any, keys: Any, feeding: Feeding | None
@@ -65,22 +39,14 @@ class Identity:
         self.remember(model, event, hashes, feeding)
         return keys
 
-    def remember(
-        self, model: str | None, event: AttentionEvent, hashes: Ints, feeding: Feeding | None
-    ) -> None:
-        """New keys of a layer by their content, [B, L]."""
-        fed = fed_by(event, feeding, *hashes.shape)
-        seqs = np.where(fed.real, np.array(fed.seq)[:, None], PADDING)
-        self._memory(model, event).insert(hashes, seqs, np.where(fed.real, fed.positions, -1))
-
     def quantized(self, tag: Tag, cache: Any, quantized: Any) -> None:
         """The keys of a cache are held as quantised triples from now on: those are the same tokens."""
         if cache.keys is None:
             return
         held = cache.keys[..., : cache.offset, :]
         triple = [a[..., : cache.offset, :] for a in quantized.keys]
-        memory = self._layers.setdefault((tag.model, tag.layer, tag.index, tag.part), _Memory())
-        memory.rename(row_hashes(held)[0], row_hashes(triple)[0])
+        where = (tag.model, tag.layer, tag.index, tag.part)
+        self.rename(where, row_hashes(held)[0], row_hashes(triple)[0])
 
     def observe(
         self,
@@ -97,52 +63,8 @@ class Identity:
         """
         own = row_hashes(keys)
         others = own if returned is keys or returned is None else row_hashes(returned)
-        return self.recognise(model, event, own, others, mask, feeding)
-
-    def recognise(
-        self,
-        model: str | None,
-        event: AttentionEvent,
-        own: tuple[Ints, Ints],
-        others: tuple[Ints, Ints],
-        mask: Any,
-        feeding: Feeding | None,
-    ) -> Seen | None:
-        """As `observe`, from the contents of the keys that are attended and of those that the cache
-        returned.
-        """
-        hashes, zero = own
-        batch, length = hashes.shape
-        fed = fed_by(event, feeding, batch, event.q)
-        visible = visible_keys(mask, batch, event.q, length)
-        if visible is None:
-            return None
-        seqs = np.array(fed.seq)
-        memory = self._memory(model, event)
-        if event.kind is None and length != event.q:
-            memory = self._holder(model, hashes) or memory
-        elif event.kind is None:
-            # Without a cache the keys are those of this very call, and nothing is held for the next one.
-            memory = _Memory()
-            fresh = np.where(fed.real, seqs[:, None], PADDING)
-            memory.insert(others[0], fresh, np.where(fed.real, fed.positions, -1))
-        key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
-        if (key_seq == UNKNOWN).all() and others is not own:
-            # Some layers transform keys after the cache; their order is that of the returned ones.
-            hashes, zero = others
-            if hashes.shape == (batch, length):
-                key_seq, key_pos, ambiguous = memory.look_up(hashes, zero, seqs)
-        return Seen(visible, key_seq, key_pos, seqs, fed.positions, fed.real, ambiguous)
-
-    def _holder(self, model: str | None, hashes: Ints) -> _Memory | None:
-        """The memory that knows all of these keys: a model may read an earlier layer's cache by itself."""
-        wanted = set(hashes.ravel().tolist())
-        memories = (memory for (of, *_), memory in self._layers.items() if of == model)
-        return next((memory for memory in memories if memory.knows(wanted)), None)
-
-    def _memory(self, model: str | None, event: AttentionEvent) -> _Memory:
-        layer = event.layer if event.owner is None else event.owner
-        return self._layers.setdefault((model, layer, event.index, event.part), _Memory())
+        visible = visible_keys(mask, own[0].shape[0], event.q, own[0].shape[1])
+        return self.recognise(model, event, own, others, visible, feeding)
 
 
 def as_held(event: AttentionEvent, cache: Any, keys: Any) -> Any:
@@ -152,117 +74,10 @@ def as_held(event: AttentionEvent, cache: Any, keys: Any) -> Any:
     return mx.quantize(keys, group_size=cache.group_size, bits=cache.bits)
 
 
-class _Memory:
-    """Contents of one layer's keys. A later key of the same sequence and position makes an earlier one
-    stale.
-    """
-
-    def __init__(self) -> None:
-        self._index: dict[int, list[int]] = {}
-        """Entries by content hash; more than one where equal keys were appended."""
-        self._seq: list[int] = []
-        self._pos: list[int] = []
-        self._current: list[bool] = []
-        self._latest: dict[tuple[int, int], int] = {}
-
-    def knows(self, contents: set[int]) -> bool:
-        return self._index.keys() >= contents
-
-    def insert(self, hashes: Ints, seqs: Ints, positions: Ints) -> None:
-        """All three [B, L]; padding has sequence -1 and position -1."""
-        rows = zip(hashes.ravel().tolist(), seqs.ravel().tolist(), positions.ravel().tolist(), strict=True)
-        for content, seq, position in rows:
-            self._add(content, seq, position)
-
-    def _add(self, content: int, seq: int, position: int) -> None:
-        entries = self._index.setdefault(content, [])
-        entry = next((e for e in entries if self._seq[e] == seq and self._pos[e] == position), None)
-        if entry is None:
-            entry = len(self._seq)
-            entries.append(entry)
-            self._seq.append(seq)
-            self._pos.append(position)
-            self._current.append(True)
-        if seq == PADDING:
-            return
-        previous = self._latest.get((seq, position))
-        if previous is not None:
-            self._current[previous] = False
-        self._latest[(seq, position)] = entry
-        self._current[entry] = True
-
-    def adopt(self, seq: int, source: int, length: int) -> None:
-        for content, entries in list(self._index.items()):
-            for entry in list(entries):
-                if self._seq[entry] == source and self._pos[entry] < length and self._current[entry]:
-                    self._add(content, seq, self._pos[entry])
-
-    def rename(self, old: Ints, new: Ints) -> None:
-        """The keys with these contents have those now; both [B, L]."""
-        for before, after in zip(old.ravel().tolist(), new.ravel().tolist(), strict=True):
-            for entry in list(self._index.get(before, ())):
-                self._add(after, self._seq[entry], self._pos[entry])
-
-    def look_up(self, hashes: Ints, zero: Ints, seqs: Ints) -> tuple[Ints, Ints, int]:
-        """Sequence and position of each key [B, K], and how many are ambiguous. `seqs` are the rows' own,
-        [B].
-        """
-        key_seq = np.full(hashes.shape, UNKNOWN, np.int64)
-        key_pos = np.full(hashes.shape, -1, np.int64)
-        ambiguous = 0
-        for row, (contents, own) in enumerate(zip(hashes.tolist(), seqs.tolist(), strict=True)):
-            found = [self._resolve(self._index.get(content, ()), own) for content in contents]
-            key_seq[row] = [seq for seq, _ in found]
-            key_pos[row] = [position for _, position in found]
-            ambiguous += int((key_seq[row] == AMBIGUOUS).sum())
-        key_seq[zero], key_pos[zero] = PADDING, -1
-        return key_seq, key_pos, ambiguous
-
-    def _resolve(self, entries: Any, own: int) -> tuple[int, int]:
-        if not entries:
-            return UNKNOWN, -1
-        if len(entries) == 1:
-            entry = entries[0]
-            return (self._seq[entry], self._pos[entry]) if self._current[entry] else (PADDING, -1)
-        current = [e for e in entries if self._current[e]]
-        mine = [e for e in current if self._seq[e] == own]
-        if len(mine) > 1:
-            return AMBIGUOUS, -1
-        pool = mine or [e for e in current if self._seq[e] != PADDING]
-        return (self._seq[pool[0]], self._pos[pool[0]]) if pool else (PADDING, -1)
-
-
-def fed_by(event: AttentionEvent, feeding: Feeding | None, batch: int, length: int) -> Feeding:
-    """The feeding of this call; without one, rows are sequences 0, 1, ... and positions follow from the
-    offset.
-
-    Raises UsageError when the feeding has another shape than the forward.
-    """
-    if feeding is not None:
-        shapes = (len(feeding.seq), feeding.positions.shape, feeding.real.shape)
-        if shapes != (batch, (batch, length), (batch, length)):
-            raise UsageError(f"feeding describes {shapes[1]} tokens, the forward has {(batch, length)}")
-        return feeding
-    offset = event.offset if event.offset is not None else 0
-    starts = np.broadcast_to(np.asarray(offset), (batch,))
-    positions = starts[:, None] + np.arange(length)
-    return Feeding(list(range(batch)), positions, positions >= 0)
-
-
 def visible_keys(mask: Any, batch: int, q: int, length: int) -> Ints | None:
     """A mask as boolean [B or 1, q, K], heads merged; None where it does not fit. "causal" is lower-right
     aligned.
     """
-    if mask is None:
-        return np.ones((1, q, length), np.bool_)
-    if isinstance(mask, str):
-        return np.arange(length)[None, None] <= np.arange(length - q, length)[None, :, None]
-    array = np.array(mask if mask.dtype == mx.bool_ else mask.astype(mx.float32))
-    visible: Ints = array if array.dtype == np.bool_ else np.greater(array, BLOCKED)
-    if visible.ndim >= 3:
-        heads = tuple(range(1, visible.ndim - 2)) if visible.ndim > 3 else 0
-        visible = np.any(visible, axis=heads)
-    while visible.ndim < 3:
-        visible = visible[None]
-    fits = visible.shape[-1] in (1, length) and visible.shape[-2] in (1, q) and visible.shape[0] in (1, batch)
-    return np.broadcast_to(visible, (visible.shape[0], q, length)) if fits else None
+    if isinstance(mask, mx.array):
+        mask = np.array(mask if mask.dtype == mx.bool_ else mask.astype(mx.float32))
+    return identity.visible_keys(mask, batch, q, length)

@@ -15,7 +15,7 @@ import numpy as np
 
 from mlxdiag.models.events import AttentionEvent, Feeding
 from mlxdiag.models.mlx.content import hashes_of, row_words
-from mlxdiag.models.mlx.identity import Identity, as_held
+from mlxdiag.models.mlx.identity import Identity, as_held, visible_keys
 
 
 class _Inserted(msgspec.Struct):
@@ -87,7 +87,8 @@ class DeferredIdentity(Identity):
             elif _describes(one.feeding, one.words[0].shape[0], one.event.q):
                 own = hashes_of(one.words)
                 others = own if one.returned is None else hashes_of(one.returned)
-                one.event.seen = self.recognise(one.model, one.event, own, others, one.mask, one.feeding)
+                visible = visible_keys(one.mask, own[0].shape[0], one.event.q, own[0].shape[1])
+                one.event.seen = self.recognise(one.model, one.event, own, others, visible, one.feeding)
 
 
 def _describes(feeding: Feeding | None, batch: int, length: int) -> bool:

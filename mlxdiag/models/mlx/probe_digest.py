@@ -11,7 +11,7 @@ from typing import Any
 import mlx.core as mx
 
 from mlxdiag.models.events import AttentionEvent
-from mlxdiag.models.mlx.identity import BLOCKED
+from mlxdiag.models.identity import BLOCKED
 from mlxdiag.models.mlx.probe_frame import Frame
 
 

@@ -10,8 +10,9 @@ import mlx.core as mx
 import numpy as np
 
 from mlxdiag.models.events import AttentionEvent, Feeding, Seen
+from mlxdiag.models.identity import PADDING, fed_by
 from mlxdiag.models.mlx.attend import Attend, as_mask, newest
-from mlxdiag.models.mlx.identity import PADDING, Identity, fed_by, visible_keys
+from mlxdiag.models.mlx.identity import Identity, visible_keys
 from mlxdiag.models.mlx.probe_calls import event_before
 from mlxdiag.models.mlx.probe_frame import Frame, mask_shape
 from mlxdiag.models.mlx.probe_tags import tag_of

@@ -9,8 +9,9 @@ from mlx_lm.models.cache import KVCache
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models import catalogue
+from mlxdiag.models.identity import AMBIGUOUS, PADDING, UNKNOWN
 from mlxdiag.models.mlx import tiny
-from mlxdiag.models.mlx.identity import AMBIGUOUS, PADDING, UNKNOWN, Identity, visible_keys
+from mlxdiag.models.mlx.identity import Identity, visible_keys
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.probe import AttentionEvent, Feeding, StepEvent
 from tests.models.mlx.forwards import W

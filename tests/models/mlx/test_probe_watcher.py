@@ -10,6 +10,7 @@ import pytest
 from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import BatchKVCache
 
+from mlxdiag.models.identity import PADDING
 from mlxdiag.models.mlx.attend import Attend, Outcome, newest
 from mlxdiag.models.mlx.caches import (
     BufferedRotatingKVCache,
@@ -17,7 +18,6 @@ from mlxdiag.models.mlx.caches import (
     FrontTrimKVCache,
     capped_mask,
 )
-from mlxdiag.models.mlx.identity import PADDING
 from mlxdiag.models.mlx.inject import USE_LIBRARY, caller_masks
 from mlxdiag.models.mlx.probe import AttentionEvent, StepEvent
 from tests.models.mlx.forwards import W
