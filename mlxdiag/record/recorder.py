@@ -27,8 +27,8 @@ import msgspec
 
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.models.mlx.probe import Event, StepEvent
-from mlxdiag.models.mlx.probe_patches import Patches
 from mlxdiag.models.mlx.probe_tags import uids_of
+from mlxdiag.models.patches import Patches
 from mlxdiag.record import forwards
 from mlxdiag.record.debts import Debts
 from mlxdiag.record.digests import Digests

@@ -17,7 +17,7 @@ from mlxdiag.inspect import visibility
 from mlxdiag.models.adapter import Geometry, Instance
 from mlxdiag.models.attention_entries import to_attention
 from mlxdiag.models.events import AttentionEvent, CacheEvent, Seen, StepEvent
-from mlxdiag.models.mlx.identity import AMBIGUOUS, PADDING, UNKNOWN
+from mlxdiag.models.identity import AMBIGUOUS, PADDING, UNKNOWN
 from mlxdiag.replay import tape
 from mlxdiag.replay.ops import Adopt, CacheChoice, Cut, Event, Evict, Forward, Op, Regroup
 from mlxdiag.traces.types import Attention, Entry, Fault, Header, Mask, Output, Row

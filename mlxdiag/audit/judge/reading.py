@@ -42,7 +42,7 @@ TOO_SMALL = "needs to be divisible by the quantization group size"
 WRAPPERS = (
     "models/mlx/probe_calls.py",
     "models/mlx/probe_operations.py",
-    "models/mlx/probe_shield.py",
+    "models/shield.py",
     "models/mlx/batching.py",
     "models/mlx/instance.py",
     "models/mlx/backend.py",

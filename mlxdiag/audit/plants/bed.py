@@ -15,7 +15,7 @@ import numpy as np
 from mlxdiag.audit.plants.outputs import Effect
 from mlxdiag.models.adapter import Instance
 from mlxdiag.models.mlx.identity import visible_keys
-from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.models.patches import Patches
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlxdiag.models.adapter import Instance
-from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.models.patches import Patches
 from mlxdiag.replay.prompts import PADDING_ID
 
 Floats = NDArray[np.float32]

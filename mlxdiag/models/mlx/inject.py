@@ -13,7 +13,7 @@ from typing import Any
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import USE_LIBRARY
-from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.models.patches import Patches
 
 Chooser = Callable[[Any, Any, int | None, bool], Any]
 """`chooser(h, cache, window_size, return_array)`: h are the hidden states [B, L, D], the cache is that of

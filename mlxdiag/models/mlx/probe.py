@@ -29,10 +29,10 @@ from mlxdiag.models.mlx.identity import Identity
 from mlxdiag.models.mlx.probe_digest import DigestWatcher, evaluated_with
 from mlxdiag.models.mlx.probe_frame import Frame, Local
 from mlxdiag.models.mlx.probe_operations import Operations, event_of
-from mlxdiag.models.mlx.probe_patches import Patches
-from mlxdiag.models.mlx.probe_shield import shielded
 from mlxdiag.models.mlx.probe_tags import Tag, kind_of, uids_of
 from mlxdiag.models.mlx.probe_watcher import AttendWatcher
+from mlxdiag.models.patches import Patches
+from mlxdiag.models.shield import shielded
 
 __all__ = ["AttentionEvent", "CacheEvent", "Event", "Feeding", "Probe", "Seen", "StepEvent", "to_attention"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlxdiag.models.mlx.probe_patches import Patches
+from mlxdiag.models.patches import Patches
 
 
 class Parent:
