@@ -1,0 +1,56 @@
+"""What is known of families in transformers alone. Data; every entry says why it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Special(msgspec.Struct, frozen=True, kw_only=True):
+    """Classes of a language model that the library's table of causal language models does not list."""
+
+    module: str
+    config: str
+    model: str
+    wrapper: str | None = None
+    """The config class that `model` takes, where it is not the text config itself."""
+    outer: dict[str, Any] = {}
+    """Fields of the wrapper that make its other parts tiny."""
+
+
+CLASSES: dict[str, Special] = {
+    # Registered as a text config only; the class with a head takes the whole multimodal config.
+    "step3p5": Special(
+        module="step3p7", config="Step3p7TextConfig", model="Step3p7ForConditionalGeneration", wrapper="Step3p7Config",
+        outer={
+            "vision_config": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28}
+        },
+    ),
+    # The causal half of a diffusion model: its encoder, which returns hidden states.
+    "diffusion_gemma_text": Special(
+        module="diffusion_gemma", config="DiffusionGemmaTextConfig", model="DiffusionGemmaEncoderTextModel"
+    ),
+}
+
+ALIAS = {
+    "diffusion_gemma": "diffusion_gemma_text",
+    "step3p7": "step3p5",
+}
+"""Names that people use for a family, and the model type of its text config."""
+
+EXPERTS = "eager"
+"""How experts run: the grouped kernels refuse float64 and differ per device."""
+
+
+class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+    """What a config means where no field of it says so."""
+
+    sinks: bool = False
+    softmax: str = "fused"
+    nope: tuple[str, ...] = ()
+    """Attention kinds of layers without positional encoding."""
+
+
+MEANING: dict[str, Meaning] = {
+}

@@ -1,0 +1,123 @@
+"""The one place that imports torch and transformers for the adapter, and the classes of a family.
+
+Nothing is ever fetched: the hub's offline switch is set before the first import. A value that the user has
+set is respected.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import warnings
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.torch.families import CLASSES
+
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+NEEDED = {"torch": (2, 6), "transformers": (5, 24)}
+"""Oldest usable versions; a higher major one is another library. In transformers 5.24 caches are passed as
+`cache=`, and one class makes them from a config."""
+INSTALL = "pip install 'mlxdiag[torch]'"
+
+
+class Classes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the library has for a `model_type`."""
+
+    model_type: str
+    config: Any
+    """The configuration class."""
+    model: Any
+    """The class with a language-model head, or the bare model where there is none."""
+    wrapper: Any = None
+    """The configuration class that `model` takes, where it wraps the text config."""
+    outer: dict[str, Any] = {}
+    """Fields of the wrapper that make the parts around the text model tiny."""
+
+    @property
+    def has_head(self) -> bool:
+        """Whether the model returns logits, rather than hidden states."""
+        return hasattr(self.model, "generate")
+
+
+def load() -> ModuleType | Skipped:
+    """The `transformers` package, imported once; why not, where it or torch cannot be used."""
+    for name in OFFLINE:
+        os.environ.setdefault(name, "1")
+    for name, oldest in NEEDED.items():
+        try:
+            package = importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001  a broken native library may raise anything
+            text = " ".join(str(error).split())[:200] or type(error).__name__
+            return Skipped(f"{name} cannot be imported: {text}", INSTALL)
+        version = str(getattr(package, "__version__", ""))
+        found = _numbers(version)
+        if found[:2] < oldest or found[0] > oldest[0]:
+            known = ".".join(map(str, oldest))
+            return Skipped(f"{name} {version} is not supported", f"pip install '{name}>={known},<{oldest[0] + 1}'")
+    return importlib.import_module("transformers")
+
+
+def versions() -> dict[str, str]:
+    """Versions of torch and transformers; empty where they cannot be used."""
+    if isinstance(load(), Skipped):
+        return {}
+    return {name: str(importlib.import_module(name).__version__) for name in NEEDED}
+
+
+def family(model_type: str) -> Classes | Skipped:
+    """The classes of transformers for a `model_type`. Code from the hub is never run."""
+    library = load()
+    if isinstance(library, Skipped):
+        return library
+    if (special := CLASSES.get(model_type)) is not None:
+        module = importlib.import_module(f"transformers.models.{special.module}")
+        wrapper = getattr(module, special.wrapper) if special.wrapper else None
+        return Classes(
+            model_type=model_type,
+            config=getattr(module, special.config),
+            model=getattr(module, special.model),
+            wrapper=wrapper,
+            outer=special.outer,
+        )
+    configs = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
+    models = importlib.import_module("transformers.models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING
+    if model_type not in causal_types():
+        known = "has it, but not as a language model" if model_type in configs else "has no such model"
+        return Skipped(f"transformers {library.__version__} {known}: {model_type}")
+    try:
+        config = configs[model_type]
+        return Classes(model_type=model_type, config=config, model=models[config])
+    except Exception as error:  # noqa: BLE001  a module may fail to import in any way
+        text = " ".join(str(error).split())[:200]
+        return Skipped(f"family {model_type} cannot be imported: {type(error).__name__}: {text}")
+
+
+def causal_types() -> tuple[str, ...]:
+    """Every model type that the library maps to a causal language model, sorted. The library must be loaded."""
+    auto = importlib.import_module("transformers.models.auto.modeling_auto")
+    return tuple(sorted(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
+
+
+class quiet:
+    """The library's warnings about tiny configs, kept from the user's terminal."""
+
+    def __enter__(self) -> None:
+        logging = importlib.import_module("transformers.utils.logging")
+        self._before = logging.get_verbosity()
+        logging.set_verbosity_error()
+        self._caught = warnings.catch_warnings()
+        self._caught.__enter__()
+        warnings.simplefilter("ignore")
+
+    def __exit__(self, *told: object) -> None:
+        self._caught.__exit__(None, None, None)
+        importlib.import_module("transformers.utils.logging").set_verbosity(self._before)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3]) or (0,)
