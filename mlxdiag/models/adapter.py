@@ -240,6 +240,10 @@ class Backend(Protocol):
         """Replace what can be quantised, in place; raises what the library raises where it refuses."""
         ...
 
+    def expect_drafts(self, caches: list[Any]) -> None:
+        """Tell fresh caches that tokens fed to them may be taken back, as speculative decoding does."""
+        ...
+
     def evaluate(self, caches: list[Any]) -> None:
         """Force the arrays that the caches hold."""
         ...

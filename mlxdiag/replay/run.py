@@ -60,6 +60,8 @@ class Runner:
         """Keys that an eviction really leaves in front: fewer than its cap."""
         self.stage = Stage(self._fresh, self.library)
         self.cap = max((choice.cap for choice in plan.caches.values()), default=0)
+        self.drafts = any(isinstance(op, Cut) and op.phase == "rollback" for op in plan.ops)
+        """Whether tokens are fed that may be taken back."""
         self.number = 0
         """Place of the running op in the plan."""
         self.announced = announced(plan.ops)
@@ -318,7 +320,10 @@ class Runner:
     def _fresh(self) -> list[Any]:
         if self.cap:
             return self.library.capped(self.instance, self.cap)
-        return self.instance.new_cache(self.consumer.makers(self.plan.caches))
+        caches = self.instance.new_cache(self.consumer.makers(self.plan.caches))
+        if self.drafts:
+            self.library.expect_drafts(caches)
+        return caches
 
 
 def _margin(logits: Floats) -> float | None:

@@ -70,8 +70,7 @@ class Trial(Runner):
 
     def _fresh(self) -> list[Any]:
         caches = super()._fresh()
-        drafts = any(isinstance(op, Cut) and op.phase == "rollback" for op in self.plan.ops)
-        if drafts and not _can_trim(caches):
+        if self.drafts and not _can_trim(caches):
             raise RefusedError(
                 f"speculative decoding requires a trimmable prompt cache (got {_names(caches)})"
             )

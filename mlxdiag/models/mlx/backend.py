@@ -19,7 +19,7 @@ class _Mlx:
     """See `adapter.Backend`."""
 
     name = "mlx"
-    distributions = ("mlx", "mlx-lm")
+    distributions: tuple[str, ...] = ("mlx", "mlx-lm")
 
     merge = staticmethod(batching.merge)
     pad_left = staticmethod(batching.pad_left)
@@ -112,6 +112,9 @@ class _Mlx:
             left = kept.get(spec.family if spec is not None else "", kept.get("", 0))
             if left < tokens and cache.is_trimmable():
                 cache.trim(tokens - left)
+
+    def expect_drafts(self, caches: Caches) -> None:
+        """Nothing: the library's caches take back what they can without being told."""
 
 
 MLX = _Mlx()

@@ -1,0 +1,67 @@
+"""Masks handed in by a caller in place of those that the library builds.
+
+Every attention call goes through `AttentionInterface.get_interface`; what it returns is wrapped, so that the
+mask of a layer is replaced just before the call. Layers that compute their softmax by hand are not reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mlxdiag.errors import UsageError
+from mlxdiag.models.adapter import USE_LIBRARY, Chooser, Geometry
+
+
+@contextmanager
+def caller_masks(geometry: Geometry, choose: Chooser) -> Iterator[None]:
+    """Ask `choose` for the mask of each layer, within. The original function is back afterwards.
+
+    Raises UsageError where no layer of the family takes a mask from outside.
+    """
+    from transformers.modeling_utils import AttentionInterface
+
+    if all(layer.softmax != "fused" for layer in geometry.layers):
+        raise UsageError(f"{geometry.architecture}: no layer takes its mask from outside")
+    original = AttentionInterface.get_interface
+
+    def get_interface(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        call = original(self, implementation, default)
+
+        def attention(
+            module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **kwargs: Any
+        ) -> Any:
+            spec = geometry.layer(getattr(module, "layer_idx", -1))
+            chosen = choose(spec) if spec is not None else USE_LIBRARY
+            if chosen is not USE_LIBRARY:
+                attention_mask = as_given(chosen, query, key, implementation)
+            return call(module, query, key, value, attention_mask, *args, **kwargs)
+
+        return attention
+
+    AttentionInterface.get_interface = get_interface
+    try:
+        yield
+    finally:
+        AttentionInterface.get_interface = original
+
+
+def as_given(mask: Any, query: Any, key: Any, implementation: str) -> Any:
+    """A mask in the form that the library gives to this implementation: boolean for sdpa, else numbers to be
+    added, of which the most negative one hides a key. [1, 1, q, K], or None.
+    """
+    import torch
+
+    if mask is None:
+        return None
+    if isinstance(mask, str):
+        q, held = query.shape[2], key.shape[2]
+        mask = np.tri(q, held, held - q, dtype=bool)
+    seen = torch.from_numpy(np.ascontiguousarray(mask)).to(query.device)[None, None]
+    if implementation == "sdpa":
+        return seen
+    hidden = torch.finfo(query.dtype).min
+    return torch.where(seen, 0.0, hidden).to(query.dtype)
