@@ -39,6 +39,9 @@ ALIAS = {
 }
 """Names that people use for a family, and the model type of its text config."""
 
+CACHES = {"minimax": ("minimax", "MiniMaxCache")}
+"""Model types that refuse the library's dynamic cache: (module, class) of the one that their model makes."""
+
 EXPERTS = "eager"
 """How experts run: the grouped kernels refuse float64 and differ per device."""
 
@@ -50,7 +53,18 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     softmax: str = "fused"
     nope: tuple[str, ...] = ()
     """Attention kinds of layers without positional encoding."""
+    windowed: bool = False
+    """Layers that are listed as full slide where the config has a window."""
 
 
 MEANING: dict[str, Meaning] = {
+    "deepseek_v4": Meaning(sinks=True),
+    "flint": Meaning(sinks=True),
+    "gpt_oss": Meaning(sinks=True),
+    "granite_swa": Meaning(sinks=True),
+    "granitemoe_swa": Meaning(sinks=True),
+    # Attention is computed in the model's own code.
+    "gpt_neo": Meaning(softmax="manual"),
+    # The window is laid over every attending layer, and the kinds say nothing of it.
+    "minimax": Meaning(windowed=True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlxdiag.errors import MlxdiagError
+from mlxdiag.errors import MlxdiagError, UnreadableError
 from mlxdiag.models.adapter import CACHE_OF, Geometry, LayerSpec
 from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.torch.families import MEANING, Meaning
@@ -13,12 +13,14 @@ from mlxdiag.models.torch.families import MEANING, Meaning
 KINDS: dict[str, str | None] = {
     "full_attention": "full",
     "attention": "full",
+    "global": "full",
     "indexed_attention": "full",
     "minimax_m3_sparse": "full",
     "compressed_sparse_attention": "full",
     "heavily_compressed_attention": "full",
     "hybrid": "full",
     "sliding_attention": "sliding",
+    "local": "sliding",
     "hybrid_sliding": "sliding",
     "reference_sliding_attention": "sliding",
     "chunked_attention": "chunked",
@@ -46,7 +48,7 @@ def of_config(config: Any) -> Geometry:
     words = layer_words(text)
     meaning = MEANING.get(text.model_type, Meaning())
     each = per_layer(text)
-    kinds = [KINDS[word] for word in words]
+    kinds = _kinds(text, words, meaning)
     windows = [window(layer, kind) for layer, kind in zip(each, kinds, strict=True)]
     owners = len(kinds) - (getattr(text, "num_kv_shared_layers", None) or 0)
     read = _read(config)
@@ -82,7 +84,7 @@ def of_config(config: Any) -> Geometry:
 
 def layer_words(text: Any) -> list[str]:
     """The word for each layer: listed, or inferred as the library infers it for a cache."""
-    for name in ("layer_types", "layers_block_type"):
+    for name in ("layer_types", "layers_block_type", "attention_layers"):
         if (listed := getattr(text, name, None)) is not None:
             return list(listed)
     words = []
@@ -93,6 +95,16 @@ def layer_words(text: Any) -> list[str]:
             blocks = _size(layer, "attention_chunk_size") is not None
             words.append("chunked_attention" if blocks else "full_attention")
     return words
+
+
+def _kinds(text: Any, words: Sequence[str], meaning: Meaning) -> list[str | None]:
+    unknown = [word for word in words if word not in KINDS]
+    if unknown:
+        raise UnreadableError(f"config of {text.model_type} names an unknown kind of layer, {unknown[0]!r}")
+    kinds = [KINDS[word] for word in words]
+    if not (meaning.windowed and text.sliding_window):
+        return kinds
+    return ["sliding" if kind == "full" else kind for kind in kinds]
 
 
 def per_layer(text: Any) -> list[Any]:
@@ -106,7 +118,7 @@ def window(layer: Any, kind: str | None) -> int | None:
         return _size(layer, "attention_chunk_size")
     if kind != "sliding":
         return None
-    names = ("sliding_window", "attention_window_size", "sliding_window_size")
+    names = ("sliding_window", "attention_window_size", "sliding_window_size", "window_size")
     return next((size for name in names if (size := _size(layer, name)) is not None), None)
 
 

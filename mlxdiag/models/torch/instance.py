@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import msgspec
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import CacheMaker, Geometry
+from mlxdiag.models.torch.families import CACHES
 from mlxdiag.models.torch.held import Held
 
 
@@ -38,9 +40,7 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         `kinds` replaces the cache layer of a layer (by index) or of a family (by name); the index wins.
         """
-        from transformers import DynamicCache
-
-        cache = DynamicCache(config=self.model.config)
+        cache = _cache(self.model.config)
         for layer in self.geometry.owners() if kinds else ():
             make = (kinds or {}).get(layer.index) or (kinds or {}).get(layer.family)
             if make is not None:
@@ -121,6 +121,16 @@ def of_model(
         head=head,
         source_layers=source_layers,
     )
+
+
+def _cache(config: Any) -> Any:
+    """The cache that `generate` would make, or the one of its own that a family insists on."""
+    own = CACHES.get(str(config.model_type))
+    if own is not None:
+        return getattr(importlib.import_module(f"transformers.models.{own[0]}.modeling_{own[0]}"), own[1])()
+    from transformers import DynamicCache
+
+    return DynamicCache(config=config)
 
 
 def _held(caches: list[Any]) -> Held:
