@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mlxdiag.bundle.redact import special
 from mlxdiag.bundle.redact.trace import Redactor
 from mlxdiag.errors import UnreadableError
 from mlxdiag.traces.types import Entry, Model, Trace
@@ -52,21 +53,27 @@ def of_directory(directory: Path, redactor: Redactor) -> dict[str, Any]:
     from mlxdiag.models.configs import geometry
 
     config = _config(directory)
-    card: dict[str, Any] = {"schema": SCHEMA, "from": "checkpoint", "config": redactor.plain(config)}
+    card: dict[str, Any] = {
+        "schema": SCHEMA,
+        "from": "checkpoint",
+        "config": redactor.settings.mapping(config),
+    }
     try:
         found = geometry.from_config(config)
         tokens = special_ids.of_directory(directory, found.tokens)
     except UnreadableError as error:
         card["geometry"] = f"not read: {redactor.messages.clean(str(error))}"
     else:
-        card["architecture"] = found.architecture
+        card["architecture"] = redactor.settings.name(found.architecture)
         card["layers"] = msgspec.to_builtins(found.families())
-        card["tokens"] = msgspec.to_builtins(tokens) if tokens is not None else {}
+        kept = special.clean(tokens, redactor.messages.ledger, own=True) if tokens is not None else None
+        card["tokens"] = msgspec.to_builtins(kept) if kept is not None else {}
         card["notes"] = list(found.notes)
     quantised = config.get("quantization") or config.get("quantization_config")
-    card["quantization"] = redactor.plain(quantised) if isinstance(quantised, dict) else None
+    card["quantization"] = redactor.settings.mapping(quantised) if isinstance(quantised, dict) else None
     card["dtype"] = next(
-        (str(config[k]) for k in ("torch_dtype", "dtype") if redactor.known(config.get(k))), None
+        (str(config[k]) for k in ("torch_dtype", "dtype") if redactor.settings.name(str(config.get(k, "")))),
+        None,
     )
     card["files"] = list(_files(directory))
     return card

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from mlxdiag.bundle.redact import prose, tokens_of
+from mlxdiag.bundle.redact import figures, prose, tokens_of
 from mlxdiag.bundle.redact.facts import Facts
 
 CODE = (".py",)
@@ -79,6 +79,7 @@ def scan(
             for kind in _line(name, line, facts, gone, allowed, sums, raw_ids):
                 hits.add(Hit(name, number, kind))
         hits.update(Hit(name, number, kind) for number, kind in _whole(name, text, raw_ids))
+        hits.update(Hit(name, number, kind) for number, kind in figures.private(name, text, raw_ids))
     return sorted(hits)
 
 

@@ -9,7 +9,7 @@ from mlxdiag.traces import types
 NUMBER = "number"
 """A count, an offset, a length: stays."""
 NUMBERS = "numbers"
-"""A shape or a list of positions: stays."""
+"""A list of positions: stays."""
 CHOICE = "choice"
 """One of the schema's own words, to which the decoder has held it: stays."""
 CLASSES = "classes"
@@ -35,16 +35,24 @@ TIME = "time"
 """Seconds, told from the first one on."""
 COUNTS = "counts"
 """A mapping of known names to numbers."""
-PLAIN = "plain"
-"""A mapping of known names to numbers, switches and known words."""
+CONFIG = "config"
+"""A mapping of known names to what `settings` lets stay there."""
+ENVIRONMENT = "environment"
+"""The same, of systems and programs: texts may be several words and a version."""
+SPECIAL = "special"
+"""Special ids of a tokenizer: `special` says which."""
+LAYERS = "layers"
+"""Numbers of layers: ascending, none twice, and small."""
+SHAPE = "shape"
+"""Shapes: few axes."""
 INSIDE = "inside"
 """A record or records of this table; a mapping has families as its keys."""
 
 FIELDS: dict[type[Any], dict[str, str]] = {
     types.Header: {
         "schema": CHOICE,
-        "source": PLAIN,
-        "environment": PLAIN,
+        "source": ENVIRONMENT,
+        "environment": ENVIRONMENT,
         "scheduler": INSIDE,
         "model": INSIDE,
         "planted": NOTE,
@@ -61,28 +69,29 @@ FIELDS: dict[type[Any], dict[str, str]] = {
     types.Model: {
         "name": NAME,
         "architecture": NAME,
-        "config": PLAIN,
+        "config": CONFIG,
         "layers": INSIDE,
-        "tokens": INSIDE,
+        "tokens": SPECIAL,
     },
     types.Family: {
         **dict.fromkeys(("window", "keep", "slack", "count", "shares", "sinks"), NUMBER),
         "attention": CHOICE,
         "cache": CHOICE,
-        "layers": NUMBERS,
+        "layers": LAYERS,
     },
-    types.Tokens: {"pad": NUMBER, **dict.fromkeys(("eos", "reserved", "control", "stop"), NUMBERS)},
+    types.Tokens: dict.fromkeys(("pad", "eos", "reserved", "control", "stop"), SPECIAL),
     types.Entry: {
         **dict.fromkeys(("step", "dropped", "exit"), NUMBER),
         "phase": CHOICE,
         "model": MODEL,
-        **dict.fromkeys(("rows", "mask", "attention", "output", "error", "layers", "tokens"), INSIDE),
+        **dict.fromkeys(("rows", "mask", "attention", "output", "error", "layers"), INSIDE),
+        "tokens": SPECIAL,
         "refused": TEXT,
         "time": TIME,
         "note": NOTE,
         "name": NAME,
         "architecture": NAME,
-        "config": PLAIN,
+        "config": CONFIG,
     },
     types.Row: {
         "seq": SEQUENCE,
@@ -95,15 +104,16 @@ FIELDS: dict[type[Any], dict[str, str]] = {
         "ids": IDS,
         "logprob": LOGPROB,
     },
-    types.Mask: {"shape": NUMBERS, "offset": NUMBER, "source": NAME, "builder": NAME, "family": FAMILY},
+    types.Mask: {"shape": SHAPE, "offset": NUMBER, "source": NAME, "builder": NAME, "family": FAMILY},
     types.Attention: {
         "family": FAMILY,
         **dict.fromkeys(("cache", "fate", "fallback", "crop"), CHOICE),
         **dict.fromkeys(("window", "keep", "slack", "cursor", "live_start", "live", "buffer", "q"), NUMBER),
         **dict.fromkeys(("asked", "done", "kv_bits", "sinks"), NUMBER),
-        **dict.fromkeys(("layers", "offset", "k", "rope", "first", "last", "visible"), NUMBERS),
+        **dict.fromkeys(("offset", "k", "rope", "first", "last", "visible"), NUMBERS),
         **dict.fromkeys(("missing", "future", "padding", "foreign"), NUMBERS),
-        "mask": NUMBERS,
+        "layers": LAYERS,
+        "mask": SHAPE,
         "vectors": COUNTS,
         "totals": COUNTS,
     },
@@ -117,6 +127,6 @@ FIELDS: dict[type[Any], dict[str, str]] = {
         "logprob": LOGPROB,
         "parity": INSIDE,
     },
-    types.Fault: {"text": TEXT, "shapes": NUMBERS, "where": TEXT},
+    types.Fault: {"text": TEXT, "shapes": SHAPE, "where": TEXT},
 }
 """Every record of the schema, and what is done with each of its fields."""

@@ -9,20 +9,19 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from mlxdiag.bundle.redact import fields
+from mlxdiag.bundle.redact import fields, special
 from mlxdiag.bundle.redact.fields import FIELDS
 from mlxdiag.bundle.redact.message import Messages
+from mlxdiag.bundle.redact.settings import Settings, are_indexes
 from mlxdiag.bundle.redact.vocabulary import listed
 from mlxdiag.traces.encode import entry_line, header_text
-from mlxdiag.traces.types import TOKEN_CLASSES, Header, Trace
+from mlxdiag.traces.types import TOKEN_CLASSES, Header, Tokens, Trace
 
-LONGEST_LIST = 4096
-"""Items of a list inside of a config: one for each layer, and more than any has."""
-DEEPEST = 6
+MOST_AXES = 8
+"""Of a shape."""
 
-_VERSION = re.compile(
-    r"v?\d+(?:\.\d+){0,4}(?:[.+-]?(?:dev|rc|post|a|b)\.?\d*)?(?:\+(?:g?[0-9a-f]{7,12}|cu\d+|cpu))?\Z"
-)
+_ROW = re.compile(r"\d{3,}[\s,;]+\d{3,}")
+"""Two numbers in a row: no note that this program writes has them, and token ids come like that."""
 _NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)\Z", re.IGNORECASE)
 _S = TypeVar("_S")
 
@@ -60,6 +59,7 @@ class Redactor:
 
     def __init__(self, messages: Messages, *, with_tokens: bool = False) -> None:
         self.messages = messages
+        self.settings = Settings(messages)
         self.with_tokens = with_tokens
         self._raw = False
         self._start: float | None = None
@@ -71,6 +71,8 @@ class Redactor:
         self._policies: dict[str, Callable[[Any], Any]] = {
             fields.NUMBER: _number,
             fields.NUMBERS: _numbers,
+            fields.LAYERS: _layers,
+            fields.SHAPE: _axes,
             fields.CHOICE: _choice,
             fields.CLASSES: _classes,
             fields.LOGPROB: _logprob,
@@ -84,7 +86,9 @@ class Redactor:
             fields.TOKEN: self._token,
             fields.TIME: self._time,
             fields.COUNTS: self._counts,
-            fields.PLAIN: self._plain,
+            fields.CONFIG: self._config,
+            fields.ENVIRONMENT: self._environment,
+            fields.SPECIAL: self._special,
             fields.INSIDE: self._inside,
         }
 
@@ -120,20 +124,24 @@ class Redactor:
         return type(record)(**kept)
 
     def _family(self, name: str) -> str:
-        return name if self.messages.name(name) is not None else self._families.of(name)
+        return name if self.settings.name(name) is not None else self._families.of(name)
 
     def _name(self, name: str) -> str | None:
-        if self.messages.name(name) is not None or _VERSION.match(name):
+        if self.settings.name(name) is not None:
             return name
         self.messages.ledger.take("name", name)
         return None
 
-    def _text(self, text: str) -> str:
+    def _text(self, text: str) -> str | None:
+        """Of digits without a word nothing: no program prints an error like that."""
+        if text.strip() and not _is_spoken(text):
+            self.messages.ledger.take("note", text)
+            return None
         return self.messages.clean(text)
 
     def _note(self, text: str) -> str | None:
         """Such as this program's own importers write; of anything else nothing."""
-        if self._notes.clean(text) == text:
+        if self._notes.clean(text) == text and _is_spoken(text) and not _ROW.search(text):
             return text
         self.messages.ledger.take("note", text)
         return None
@@ -161,40 +169,15 @@ class Redactor:
     def _counts(self, counts: dict[str, int]) -> dict[str, int]:
         return {name: n for name, n in counts.items() if self._name(name) is not None}
 
-    def _plain(self, value: dict[str, Any]) -> dict[str, Any] | None:
-        clean = self.plain(value)
-        return clean or None
+    def _special(self, tokens: Tokens) -> Tokens | None:
+        kept = self._raw and self.with_tokens
+        return tokens if kept else special.clean(tokens, self.messages.ledger)
 
-    def plain(self, value: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-        """A mapping with its known names and their numbers, switches and known words."""
-        kept = {}
-        for name, one in value.items():
-            if self._name(name) is None:
-                continue
-            clean = self._value(one, depth + 1)
-            if clean is not UNSET:
-                kept[name] = clean
-        return kept
+    def _config(self, value: dict[str, Any]) -> dict[str, Any] | None:
+        return self.settings.mapping(value) or None
 
-    def known(self, value: Any) -> bool:
-        """Whether a text of somebody's config may stay."""
-        return isinstance(value, str) and self._name(value) is not None
-
-    def _value(self, value: Any, depth: int) -> Any:
-        """UNSET for what is left out."""
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, str):
-            name = self._name(value)
-            return UNSET if name is None else name
-        if depth > DEEPEST:
-            return UNSET
-        if isinstance(value, dict):
-            return self.plain(value, depth)
-        if isinstance(value, list | tuple) and len(value) <= LONGEST_LIST:
-            items = [self._value(one, depth + 1) for one in value]
-            return [one for one in items if one is not UNSET]
-        return UNSET
+    def _environment(self, value: dict[str, Any]) -> dict[str, Any] | None:
+        return self.settings.mapping(value, spoken=True) or None
 
     def _inside(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -209,6 +192,10 @@ def text(trace: Trace) -> bytes:
     return header_text(trace.header) + b"".join(entry_line(entry) for entry in trace.entries)
 
 
+def _is_spoken(text: str) -> bool:
+    return any(c.isalpha() for c in text)
+
+
 def _number(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else None
 
@@ -219,6 +206,16 @@ def _numbers(value: Any) -> Any:
         flat = all(isinstance(one, int | float | list | tuple) for one in value)
         return value if flat and all(_numbers(one) is not None for one in value) else None
     return value if isinstance(value, int | float) or value == "causal" else None
+
+
+def _layers(value: Any) -> Any:
+    return value if are_indexes(list(value)) else None
+
+
+def _axes(value: Any) -> Any:
+    """One shape or several; the one word that stands in place of a mask's shape is kept as well."""
+    shapes = value if isinstance(value, list) else [value]
+    return _numbers(value) if all(one == "causal" or len(one) <= MOST_AXES for one in shapes) else None
 
 
 def _choice(value: Any) -> Any:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.trace import DEEPEST, LONGEST_LIST, Redactor, text
+from mlxdiag.bundle.redact.trace import Redactor, text
 from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.traces import types
@@ -81,16 +81,6 @@ def test_a_value_of_another_form_than_its_field_is_left_out():
     assert Redactor(messages()).record(call) == types.Attention(q=1, k=2)
     kept = types.Attention(q=1, mask="causal"), types.Row(classes="tp", logprob="-inf")
     assert tuple(Redactor(messages()).record(one) for one in kept) == kept
-
-
-def test_of_a_config_neither_the_depth_nor_the_length_is_endless():
-    deep = {"mask": 1}
-    for _ in range(20):
-        deep = {"mask": deep}
-    shown = str(Redactor(messages()).plain({"mask": deep, "offset": [1] * LONGEST_LIST}))
-    assert shown.count("mask") == DEEPEST
-    assert shown.count("1") == LONGEST_LIST
-    assert Redactor(messages()).plain({"offset": [1] * (LONGEST_LIST + 1)}) == {}
 
 
 def test_a_sequence_that_already_has_a_label_keeps_it():

@@ -45,7 +45,7 @@ class EosNotInStopSet(TokenRule):
         if missing:
             names = ", ".join(map(str, missing))
             yield self.found(
-                f"the engine does not stop at end token {names}", step=entry.step, missing=missing
+                f"the engine does not stop at end-of-sequence id {names}", step=entry.step, missing=missing
             )
 
     def message(self, fact: Fact) -> str:
