@@ -79,6 +79,10 @@ class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     fate: str | None = None
     fallback: str | None = None
     seen: Seen | None = None
+    builder: str | None = None
+    """What its array mask was made as, where that is known: causal, or window."""
+    key_padding: int | None = None
+    """Columns of the 2-D padding mask that its mask was made with."""
     digest: int | None = None
     """Place of its mask's digest in `StepEvent.digests`; digest level only."""
 

@@ -1,0 +1,233 @@
+"""The probe: sees what every attention layer of a running transformers model is given, without touching the
+library.
+
+It replaces a few methods while it is installed and puts the original objects back afterwards. No attention
+function is registered under a new name: without a mask function of that name, masks would silently be left
+out. At the shapes level no tensor is read. Under `torch.compile` nothing is seen, and nothing is in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from transformers import cache_utils, masking_utils, modeling_utils
+
+from mlxdiag.errors import UsageError
+from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.events import CacheEvent, Event, Feeding, StepEvent
+from mlxdiag.models.patches import Patches
+from mlxdiag.models.shield import shielded
+from mlxdiag.models.torch import probe_calls, probe_masks
+from mlxdiag.models.torch.attend import Attend
+from mlxdiag.models.torch.identity import Identity
+from mlxdiag.models.torch.probe_frame import Frame, Local
+from mlxdiag.models.torch.probe_operations import Operations
+from mlxdiag.models.torch.probe_tags import Tag, uids_of
+from mlxdiag.models.torch.probe_watcher import Watcher
+
+LEVELS = ("shapes", "visibility")
+
+
+class Probe:
+    """Delivers a `StepEvent` for each forward of a watched model and a `CacheEvent` for each cache
+    operation.
+
+    `sink` is called in the thread of the forward, when it is over. `attend` may replace keys, values and mask
+    of any attention call. Installing counts: the originals are back when every `install` has had its
+    `remove`.
+    """
+
+    def __init__(
+        self,
+        sink: Callable[[Event], Any],
+        level: str = "shapes",
+        attend: Attend | None = None,
+        fault: Callable[[Exception], None] | None = None,
+        identity: Identity | None = None,
+    ) -> None:
+        """`identity`: reads keys at the visibility level. `fault` takes a fault of the probe itself, which
+        the program then does not feel; without it, such a fault is raised.
+
+        Raises UsageError for a level that there is not, digest among them: masks are read at once here.
+        """
+        if level not in LEVELS:
+            raise UsageError(f"level {level!r} of a torch program is none of {', '.join(LEVELS)}")
+        self.sink = sink
+        self.level = level
+        self.feeding: Feeding | None = None
+        """What the next forward feeds; read at the visibility level only, and dropped after one forward."""
+        self.before: Callable[[StepEvent, Any], Feeding | None] | None = None
+        """Asked for `feeding` when a forward begins, with the cache that it was given."""
+        self.identity = (identity or Identity()) if level == "visibility" else None
+        self._watcher: Watcher | None = None
+        if attend or self.identity:
+            self._watcher = Watcher(self.identity, attend, lambda: self.feeding)
+        self._local = Local(fault)
+        self._patches = Patches()
+        self._installed = 0
+        self._names: dict[int, str] = {}
+        self._watched: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self.install()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def install(self) -> Self:
+        """Put the wrappers in place; models loaded before or after are then given to `watch`."""
+        self._installed += 1
+        if self._installed > 1:
+            return self
+        add, local, watcher = self._patches.add, self._local, self._watcher
+        add(
+            modeling_utils.AttentionInterface,
+            "get_interface",
+            partial(probe_calls.interface_wrapper, local=local, watcher=watcher),
+        )
+        add(
+            masking_utils.AttentionMaskInterface,
+            "__getitem__",
+            partial(probe_masks.getitem_wrapper, local=local),
+        )
+        update = partial(probe_calls.update_wrapper, local=local, on_copy=self.copied, watcher=watcher)
+        for cls in _classes(cache_utils.Cache):
+            if "update" in vars(cls):
+                add(cls, "update", update)
+        self._patch_operations()
+        for model in self._watched:
+            self._patch_model(model)
+        return self
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Forwards within are nobody's business: the wrappers stay, and pass on what they are given."""
+        held, self._installed = self._installed, 0
+        try:
+            yield
+        finally:
+            self._installed = held
+
+    def remove(self) -> None:
+        """Put the original objects back, once every `install` has been undone."""
+        if self._installed == 0:
+            return
+        self._installed -= 1
+        if self._installed == 0:
+            self._patches.undo()
+
+    def watch(self, model: Any, geometry: Geometry | None = None) -> str:
+        """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...)."""
+        name = self._names.get(id(model))
+        if name is not None:
+            return name
+        name = self._names[id(model)] = f"m{len(self._watched) + 1}"
+        self._watched.append(model)
+        if self._installed:
+            self._patch_model(model)
+        return name
+
+    def watch_class(self, model_class: type) -> None:
+        """Follow every instance of a model class, each from its first forward on."""
+        self._patches.add(model_class, "forward", self._model_wrapper)
+
+    @property
+    def layer(self) -> int | None:
+        """The layer that runs in this thread, if any."""
+        frame = self._local.frame
+        return frame.layer if frame is not None else None
+
+    def model(self, name: str) -> Any:
+        """The watched model that events call `name`."""
+        return self._watched[int(name[1:]) - 1]
+
+    def copied(self, layer: Any, tag: Tag, parent: int) -> None:
+        """Tell the sink of a copied cache layer: its tag, and the uid of the original."""
+        offset = tag.offset_of(layer)
+        event = CacheEvent("copy", tag.uid, tag.name, tag.kind, tag.index, tag.layer, offset, offset)
+        event.parents, event.model = [parent], tag.model
+        self.sink(event)
+
+    def _patch_model(self, model: Any) -> None:
+        self.watch_class(type(model))
+
+    def _patch_operations(self) -> None:
+        operations = Operations(self.sink, self.copied, self._local)
+        for cls in _classes(cache_utils.Cache):
+            for name, maker in operations.of_cache.items():
+                if name in vars(cls):
+                    self._patches.add(cls, name, shielded(maker, self._local.fault))
+        layers = cache_utils.CacheLayerMixin, cache_utils.LinearAttentionCacheLayerMixin
+        for cls in dict.fromkeys(c for base in layers for c in _classes(base)):
+            for name, maker in operations.makers.items():
+                if name in vars(cls):
+                    self._patches.add(cls, name, shielded(maker, self._local.fault))
+
+    def _model_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local = self._local
+
+        def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling() or local.frame is not None or not self._installed:
+                return original(model, *args, **kwargs)
+            try:
+                batch, q = _shape_of_input(args, kwargs)
+                step = StepEvent(self.watch(model), batch, q, [])
+                cache = _cache_in(args, kwargs)
+                if self.before is not None:
+                    self.feeding = self.before(step, cache)
+                frame = local.frame = Frame(step, cache, kwargs.get("attention_mask"))
+            except Exception as error:  # noqa: BLE001
+                local.failed(error)
+                return original(model, *args, **kwargs)
+            try:
+                return original(model, *args, **kwargs)
+            except BaseException as error:
+                step.error, step.error_type = str(error), type(error).__name__
+                step.error_layer = frame.layer
+                raise
+            finally:
+                local.frame = None
+                self._over(frame)
+
+        return forward
+
+    def _over(self, frame: Frame) -> None:
+        """A forward has ended, well or not."""
+        self.feeding = None
+        try:
+            frame.leave()
+            frame.step.uids = [uid for cache in frame.caches for uid in uids_of(cache, self.copied)]
+        except Exception as error:  # noqa: BLE001
+            self._local.failed(error)
+        self.sink(frame.step)
+
+
+def _classes(base: type) -> list[type]:
+    """A class and everything that is derived from it so far."""
+    found = [base]
+    for cls in base.__subclasses__():
+        found += _classes(cls)
+    return list(dict.fromkeys(found))
+
+
+def _shape_of_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
+    named = (kwargs.get("input_ids"), kwargs.get("inputs_embeds"))
+    for value in (*named, *args):
+        shape = getattr(value, "shape", None)
+        if shape is not None and len(shape) >= 2:
+            return int(shape[0]), int(shape[1])
+    return 0, 0
+
+
+def _cache_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for value in (kwargs.get("cache"), kwargs.get("past_key_values"), *args):
+        if isinstance(value, cache_utils.Cache):
+            return value
+    return None

@@ -1,0 +1,84 @@
+"""Left padding of the rows of a batch, which transformers keeps nowhere: its caches count tokens, padding
+included, and the caller's attention mask says which are real.
+
+What is known is kept on the cache. Only a mask on the CPU is read where nobody tells, and only while a row
+may still begin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlxdiag.models.events import Feeding
+
+ATTRIBUTE = "_mlxdiag_rows"
+
+
+class Rows:
+    """Of one cache. `left` is None where the padding is not known."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: list[int] | None = None) -> None:
+        self.left = left
+
+    def __deepcopy__(self, _memo: Any) -> Rows:
+        return Rows(None if self.left is None else list(self.left))
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
+
+
+def rows_of(cache: Any) -> Rows:
+    """What is known of a cache's rows; a copy of the cache knows the same."""
+    rows: Rows | None = cache.__dict__.get(ATTRIBUTE)
+    if rows is None:
+        rows = cache.__dict__[ATTRIBUTE] = Rows()
+    return rows
+
+
+def follow(
+    cache: Any, cursor: int | None, batch: int, given: Any, feeding: Feeding | None
+) -> list[int] | None:
+    """Left padding of each row once the tokens of this forward are in; None where it is not known.
+
+    `cursor` counts the tokens in the cache before it; `given` is the mask that the model was called with.
+    """
+    rows = rows_of(cache)
+    left = [0] * batch if cursor == 0 else rows.left
+    if left is not None and len(left) != batch:
+        left = None
+    if feeding is not None and left is not None and feeding.real.shape[0] == batch:
+        left = [n + _leading(feeding.real[i]) if n == cursor else n for i, n in enumerate(left)]
+    elif given is None:
+        # Nobody ever said that anything was padding.
+        left = [0] * batch if left is None else left
+    elif left is None or any(n == cursor for n in left):
+        left = _from_mask(given, batch)
+    rows.left = left
+    return left
+
+
+def picked(cache: Any, rows: list[int] | None) -> None:
+    """The rows of a cache were taken apart or repeated; None where it is not known how."""
+    known = rows_of(cache)
+    held = known.left
+    known.left = None if rows is None or held is None else [held[r] for r in rows if r < len(held)]
+
+
+def repeated(cache: Any, times: int) -> None:
+    """Each row of a cache now stands there `times` times, in place."""
+    known = rows_of(cache)
+    known.left = None if known.left is None else [n for n in known.left for _ in range(times)]
+
+
+def _leading(real: Any) -> int:
+    return int(np.argmax(real)) if real.any() else len(real)
+
+
+def _from_mask(given: Any, batch: int) -> list[int] | None:
+    if getattr(given, "ndim", None) != 2 or given.shape[0] != batch or given.device.type != "cpu":
+        return [0] if batch == 1 else None
+    return [_leading(row) for row in given.numpy().astype(bool)]
