@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.errors import UsageError
-from mlxdiag.models.adapter import CacheMaker, Geometry
+from mlxdiag.models.adapter import Backend, CacheMaker, Geometry
 from mlxdiag.models.torch.families import CACHES
 from mlxdiag.models.torch.held import Held
 
@@ -34,6 +34,12 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """[V, D], for a bare model: hidden states are projected on it."""
     source_layers: tuple[int, ...] = ()
     """For a tiny instance: the layer of the full model that each of its layers stands for."""
+
+    @property
+    def backend(self) -> Backend:
+        from mlxdiag.models.torch.backend import TORCH
+
+        return TORCH
 
     def new_cache(self, kinds: Mapping[int | str, CacheMaker] | None = None) -> list[Any]:
         """One `Held` with the library's own dynamic cache for the model's config.
