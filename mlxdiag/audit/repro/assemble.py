@@ -14,6 +14,7 @@ from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import HELPERS
 from mlxdiag.audit.schedules.schedules import KEEP
 from mlxdiag.models.adapter import Instance, Skipped
+from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
 from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
 from mlxdiag.replay.prompts import Prompt
 
@@ -182,7 +183,7 @@ def _imported(module: str, name: str) -> str:
 
 
 def _settings(subject: Subject, checks: list[str]) -> str:
-    from mlxdiag.models.mlx.families import DRAWS, EMPTIED, Draw
+    from mlxdiag.models.mlx.families import EMPTIED
 
     instance = subject.instance
     draw = DRAWS.get(instance.geometry.architecture, Draw())
@@ -212,11 +213,9 @@ def _settings(subject: Subject, checks: list[str]) -> str:
 def _sharper(instance: Instance, query: float) -> dict[str, float]:
     from mlx.utils import tree_flatten
 
-    from mlxdiag.models.mlx import weights
-
     owners = [name.split(".")[-2] for name, _ in tree_flatten(instance.model.parameters()) if "." in name]
-    normed = any(owner in weights.QUERY_NORMS for owner in owners)
-    found = {owner: weights.sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
+    normed = any(owner in QUERY_NORMS for owner in owners)
+    found = {owner: sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
     return {owner: factor for owner, factor in found.items() if factor != 1.0}
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.configs.cut import cut, kept_layers
+from mlxdiag.models.configs.draws import DRAWS, Draw
 from mlxdiag.models.configs.geometry import from_config, text_of
 from mlxdiag.models.configs.sizes import MIN_VOCAB
 from mlxdiag.models.mlx import library
-from mlxdiag.models.mlx.cut import cut, kept_layers
-from mlxdiag.models.mlx.families import DRAWS, EMPTIED, Draw
+from mlxdiag.models.mlx.families import EMPTIED
 from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 from mlxdiag.models.mlx.weights import randomise
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from mlxdiag.models.mlx.families import Draw
-
-QUERY_NORMS = ("q_norm", "query_norm", "q_layernorm", "query_layernorm")
-_QUERIES = ("q_proj", "wq", "q_b_proj")
-_PACKED = ("W_pack", "qkv_proj", "query_key_value", "c_attn", "Wqkv", "wqkv")
-"""Queries, keys and values in one matrix: a factor falls on the scores twice."""
+from mlxdiag.models.configs.draws import QUERY_NORMS, Draw, sharpness
 
 
 def randomise(model: Any, draw: Draw, seed: int, dtype: Any) -> None:
@@ -54,15 +49,6 @@ def _packed(value: Any, key: Any) -> Any:
     # Drawn by halves: wider ranges lose their low bits to a float on the way.
     high, low = mx.random.randint(0, 1 << 16, (2, *value.shape), dtype=mx.uint32, key=key)
     return (high * (1 << 16) + low).astype(value.dtype)
-
-
-def sharpness(owner: str, normed: bool, query: float) -> float:
-    """What a weight is multiplied by so that scores grow by `query`."""
-    if normed:
-        return query if owner in QUERY_NORMS else 1.0
-    if owner in _QUERIES:
-        return query
-    return query**0.5 if owner in _PACKED else 1.0
 
 
 def _value(start: Any, noise: Any, mean: float | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.mlx.families import DRAWS, Draw
+from mlxdiag.models.configs.draws import DRAWS, Draw
 from mlxdiag.models.torch import devices, library
 from mlxdiag.models.torch.families import EXPERTS
 from mlxdiag.models.torch.geometry import of_config

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from mlxdiag.models.mlx.families import Draw
-from mlxdiag.models.mlx.weights import QUERY_NORMS, sharpness
+from mlxdiag.models.configs.draws import QUERY_NORMS, Draw, sharpness
 
 
 def randomise(model: Any, draw: Draw, seed: int) -> None:
@@ -17,9 +16,7 @@ def randomise(model: Any, draw: Draw, seed: int) -> None:
     """
     import torch
 
-    embeddings = {
-        id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)
-    }
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
     transposed = {
         id(value)
         for module in model.modules()

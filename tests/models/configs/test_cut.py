@@ -4,8 +4,8 @@ import pytest
 
 from mlxdiag.models import catalogue
 from mlxdiag.models.adapter import Geometry, LayerSpec
+from mlxdiag.models.configs.cut import cut, kept_layers
 from mlxdiag.models.configs.geometry import from_config, text_of
-from mlxdiag.models.mlx.cut import cut, kept_layers
 
 
 def _geometry(letters: str) -> Geometry:
