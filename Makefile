@@ -14,7 +14,9 @@ comma := ,
 # The pages are opened in a real Chromium where there is one; elsewhere those tests are skipped.
 CHROMIUM := $(shell for name in chromium chromium-browser google-chrome chrome; do \
   command -v $$name && break; done)
-EXTRAS := dev$(if $(CHROMIUM),$(comma)browser)
+EXTRAS := dev,torch$(if $(CHROMIUM),$(comma)browser)
+# One version, so that a setting up is the same everywhere; TORCH=torch takes the newest.
+TORCH ?= torch==2.13.0
 
 # On a CPU the tiny models of the tests spend longer compiling kernels than running them.
 export MLX_DISABLE_COMPILE ?= 1
@@ -25,6 +27,8 @@ export MLX_DISABLE_COMPILE ?= 1
 replay: $(READY)
 	$(BIN)/mlxdiag replay $(SAMPLE) --expect $(EXPECT) $(ARGS)
 
+# And longer waking threads than using them.
+test: export OMP_NUM_THREADS ?= 1
 test: $(READY)
 	$(BIN)/python -m pytest $(ARGS)
 
@@ -46,11 +50,11 @@ audit-docs: $(READY)
 clean:
 	rm -rf $(VENV)
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml Makefile
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "mlxdiag needs Python 3.11 or newer, not '$(PYTHON)': give one with PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 	@echo "setting up $(VENV), once" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[$(EXTRAS)]'
 	@$(BIN)/python -m compileall -q mlxdiag
 	@touch $@
