@@ -95,4 +95,5 @@ def _bundle(file: str) -> str:
 
     members = opening.read(file)
     trace = opening.trace_in(members, file)
+    opening.require_sums(members, (tried.CONTROLS,), file)
     return _trace(file, lambda: Stream(Blocks.of_text(trace, file)), tried.part(members, file))

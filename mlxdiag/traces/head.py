@@ -118,7 +118,7 @@ def _whole(data: bytes, name: str) -> Front:
 def parse_fields(text: str, name: str) -> dict[str, Any]:
     """The text before `steps:` as a mapping, without YAML where every value is JSON."""
     fields: dict[str, Any] = {}
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line)
         if not match:
             return _parse_yaml(text, name)
@@ -127,7 +127,9 @@ def parse_fields(text: str, name: str) -> dict[str, Any]:
             fields[key] = (
                 value if key == "schema" and _SCHEMA.fullmatch(value) else msgspec.json.decode(value)
             )
-        except (msgspec.DecodeError, RecursionError):
+        except RecursionError:
+            raise UnreadableError(f"{name}: header: {key}: nested too deeply (line {number})") from None
+        except msgspec.DecodeError:
             return _parse_yaml(text, name)
     return fields
 

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from mlxdiag.bundle.pack.archive import pack
+from mlxdiag.bundle.pack.archive import manifest, pack
 from tests.bundle.orders import made
 from tests.bundle.zips import SYMLINK, encrypted, written
 from tests.cli.program import call
@@ -108,3 +108,16 @@ def test_a_bundle_is_replayed_as_its_trace_is(bundle, capsys):
     done = call(capsys, "replay", bundle, "--plan")
     assert done.code == 0
     assert "1 forwards of gpt_oss" in done.out
+
+
+@pytest.mark.parametrize("verb", ["inspect", "replay", "report"])
+def test_a_bundle_that_was_changed_is_not_read_as_it_was(verb, bundle, capsys, tmp_path):
+    members = made().members
+    changed = members["trace.yaml"].replace(b'"offset": 2048', b'"offset": 2049')
+    assert changed != members["trace.yaml"]
+    sums = manifest(members)
+    written(tmp_path / "b.zip", [*{**members, "trace.yaml": changed, "MANIFEST": sums}.items()])
+    done = call(capsys, verb, "b.zip")
+    assert done.code == 3
+    assert done.out == ""
+    assert "error: b.zip: trace.yaml was changed after the bundle was made" in done.err

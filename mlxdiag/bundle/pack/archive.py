@@ -19,12 +19,19 @@ _LEVEL = 9
 
 def manifest(members: Mapping[str, bytes]) -> bytes:
     """The checksums of `members`."""
-    lines = (
-        f"{hashlib.sha256(data).hexdigest()}  {name}\n"
-        for name, data in sorted(members.items())
-        if name != MANIFEST
-    )
+    lines = (f"{sum_of(data)}  {name}\n" for name, data in sorted(members.items()) if name != MANIFEST)
     return "".join(lines).encode()
+
+
+def sum_of(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sums(listed: bytes) -> dict[str, str]:
+    """Checksums by name, as a manifest lists them."""
+    cells = (line.partition("  ") for line in listed.decode("utf-8", "replace").splitlines())
+    return {name: digest for digest, _, name in cells}
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:

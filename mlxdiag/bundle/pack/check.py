@@ -46,7 +46,7 @@ def problems(members: Mapping[str, bytes], facts: Facts, beside: Iterable[str] =
 
 
 def _checksums(members: Mapping[str, bytes]) -> Iterator[Problem]:
-    said, made = _listed(members.get(archive.MANIFEST, b"")), _listed(archive.manifest(members))
+    said, made = archive.sums(members.get(archive.MANIFEST, b"")), archive.sums(archive.manifest(members))
     for name in sorted(said.keys() | made.keys()):
         if name not in made:
             yield Problem("checksum", f"{name} is in the manifest and not in the bundle")
@@ -54,12 +54,6 @@ def _checksums(members: Mapping[str, bytes]) -> Iterator[Problem]:
             yield Problem("checksum", f"{name} is not in the manifest")
         elif said[name] != made[name]:
             yield Problem("checksum", f"{name} was changed after the bundle was made")
-
-
-def _listed(manifest: bytes) -> dict[str, str]:
-    """Checksums by name."""
-    cells = (line.partition("  ") for line in manifest.decode("utf-8", "replace").splitlines())
-    return {name: digest for digest, _, name in cells}
 
 
 def _members(members: Mapping[str, bytes]) -> Iterator[Problem]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from mlxdiag.bundle.pack import archive
 from mlxdiag.errors import UnreadableError
 
 MOST_MEMBERS = 256
@@ -44,13 +45,13 @@ def read(path: str | Path) -> dict[str, bytes]:
     """
     name = str(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            infos = archive.infolist()
+        with zipfile.ZipFile(path) as opened:
+            infos = opened.infolist()
             _require_count(name, infos)
             for info in infos:
                 for reason in _reasons(info):
                     raise UnreadableError(f"{name}: refused: {_shown(info.filename)} {reason}")
-            return _contents(name, archive, infos)
+            return _contents(name, opened, infos)
     except FileNotFoundError:
         raise UnreadableError(f"{name}: no such file") from None
     except zipfile.BadZipFile as error:
@@ -60,15 +61,36 @@ def read(path: str | Path) -> dict[str, bytes]:
 
 
 def trace_of(path: str | Path) -> bytes:
-    """The trace in a bundle. Raises UnreadableError as `read` does, and where there is none."""
+    """The trace in a bundle. Raises UnreadableError as `read` and `trace_in` do."""
     return trace_in(read(path), path)
 
 
 def trace_in(members: Mapping[str, bytes], path: str | Path) -> bytes:
-    """The trace among the members of the bundle at `path`. Raises UnreadableError where there is none."""
+    """The trace among the members of the bundle at `path`.
+
+    Raises:
+        UnreadableError: there is none, or it is not the one that was packed.
+    """
     if TRACE not in members:
         raise UnreadableError(f"{path}: holds no {TRACE}, so it is not a bundle of mlxdiag")
+    require_sums(members, (TRACE,), path)
     return members[TRACE]
+
+
+def require_sums(members: Mapping[str, bytes], names: Iterable[str], path: str | Path) -> None:
+    """Hold these members to the bundle's own checksums; one that is not there is passed over.
+
+    Raises:
+        UnreadableError: one was changed after the bundle was made, or has no checksum.
+    """
+    listed = archive.sums(members.get(archive.MANIFEST, b""))
+    for name in names:
+        if name not in members or listed.get(name) == archive.sum_of(members[name]):
+            continue
+        reason = (
+            "was changed after the bundle was made" if name in listed else "has no checksum in its MANIFEST"
+        )
+        raise UnreadableError(f"{path}: {name} {reason}; mlxdiag verify {path} tells what else does not fit")
 
 
 def _require_count(name: str, infos: list[zipfile.ZipInfo]) -> None:
@@ -110,13 +132,13 @@ def _reasons(info: zipfile.ZipInfo) -> Iterator[str]:
         yield f"unpacks to {info.file_size // max(info.compress_size, 1)} times its size"
 
 
-def _contents(name: str, archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo]) -> dict[str, bytes]:
+def _contents(name: str, opened: zipfile.ZipFile, infos: list[zipfile.ZipInfo]) -> dict[str, bytes]:
     """Read with a limit of its own: what a header says of a size need not be true."""
     members: dict[str, bytes] = {}
     left = LARGEST_BUNDLE
     for info in infos:
         blocks = []
-        with archive.open(info) as file:
+        with opened.open(info) as file:
             while block := file.read(min(_BLOCK, left + 1)):
                 blocks.append(block)
                 left -= len(block)

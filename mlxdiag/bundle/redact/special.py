@@ -2,7 +2,7 @@
 
 Kept are the padding id, the few ids that end an answer, and the ranges of reserved ids: a maintainer needs
 them to tell a collapse from an answer, and they are the tokenizer's own. Lists without such a form are left
-out where only a trace vouches for them: `control` is as long as its tokenizer pleases, and what it is good for
+out where only a trace vouches for them: `control` is as long as its tokenizer pleases, and what it serves
 is in the recorded classes. Ids in `stop` may be those of a user's own stop words: only padding and ends stay.
 """
 

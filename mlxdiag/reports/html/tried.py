@@ -53,7 +53,7 @@ def _controls(members: Mapping[str, bytes], source: str) -> list[Html]:
         return []
     try:
         found = msgspec.json.decode(members[CONTROLS], type=Controls).controls
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableError(f"{source}: {CONTROLS}: {error}") from None
     rows: list[tuple[Html | str, ...]] = [
         (f"{SIGNS.get(one.result, '–')} {one.result}", one.what, one.reason) for one in found

@@ -105,3 +105,24 @@ def _repacked(data: bytes, packed: bytes) -> bytes:
     head[18:22] = tail[20:24] = size
     tail[-6:-2] = struct.pack("<I", start + len(packed))
     return bytes(head) + packed + bytes(tail)
+
+
+@pytest.mark.parametrize("at", [6, 14, 18, 22])
+def test_a_member_whose_two_headers_differ_is_told(at, tmp_path):
+    """Flags, checksum and sizes: a reader that goes from member to member believes the first of the two."""
+    data = bytearray(zipped())
+    data[at] ^= 0x08
+    assert "trace.yaml has two headers that differ" in told(tmp_path / "b.zip", bytes(data))
+
+
+def test_a_member_with_its_sizes_behind_it_is_told(tmp_path):
+    class Stream(io.BytesIO):
+        """Cannot go back, so the sizes are written behind the content."""
+
+        def seek(self, *where: int) -> int:
+            raise OSError
+
+    stream = Stream()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("trace.yaml", TEXT)
+    assert BYTES in told(tmp_path / "b.zip", stream.getvalue())

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from mlxdiag.bundle.pack import opening
-from mlxdiag.bundle.pack.archive import pack
+from mlxdiag.bundle.pack.archive import manifest, pack
 from mlxdiag.errors import UnreadableError
 from tests.bundle.zips import SYMLINK, encrypted, written
 
@@ -124,3 +124,17 @@ def test_a_zip_without_a_trace_is_no_bundle(tmp_path):
     written(tmp_path / "b.zip", [("photo.jpg", b"x")])
     with pytest.raises(UnreadableError, match=r"holds no trace\.yaml"):
         opening.trace_of(tmp_path / "b.zip")
+
+
+def test_a_trace_that_was_changed_or_has_no_checksum_is_refused(tmp_path):
+    members = {"trace.yaml": b"steps:\n", "logs/1.log": b""}
+    sums = manifest(members)
+    with pytest.raises(
+        UnreadableError, match=r"trace\.yaml was changed after the bundle was made; mlxdiag verify b"
+    ):
+        opening.trace_in({**members, "trace.yaml": b"steps: []\n", "MANIFEST": sums}, "b.zip")
+    with pytest.raises(UnreadableError, match=r"trace\.yaml has no checksum"):
+        opening.trace_in(members, "b.zip")
+    assert opening.trace_in({**members, "logs/1.log": b"changed", "MANIFEST": sums}, "b.zip") == b"steps:\n"
+    with pytest.raises(UnreadableError, match=r"logs/1\.log was changed"):
+        opening.require_sums({**members, "logs/1.log": b"1", "MANIFEST": sums}, ("logs/1.log",), "b.zip")
