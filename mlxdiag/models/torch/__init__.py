@@ -1,1 +1,1 @@
-"""transformers and torch behind the adapter's interface. Nothing is imported of either until it is asked for."""
+"""transformers and torch behind the adapter's interface. Neither is imported before it is asked for."""

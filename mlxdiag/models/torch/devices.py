@@ -44,7 +44,9 @@ def _probe(name: str) -> Device:
         why = "torch was built without CUDA" if torch.version.cuda is None else "torch finds no CUDA device"
         return usable(name, works=False, reason=why)
     if name == "mps" and not torch.backends.mps.is_available():
-        return usable(name, works=False, reason="this machine has no Metal device, or torch was built without MPS")
+        return usable(
+            name, works=False, reason="this machine has no Metal device, or torch was built without MPS"
+        )
 
     def multiply(left: Any, right: Any) -> Any:
         one, other = (torch.from_numpy(matrix).to(name) for matrix in (left, right))

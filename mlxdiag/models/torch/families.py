@@ -22,9 +22,17 @@ class Special(msgspec.Struct, frozen=True, kw_only=True):
 CLASSES: dict[str, Special] = {
     # Registered as a text config only; the class with a head takes the whole multimodal config.
     "step3p5": Special(
-        module="step3p7", config="Step3p7TextConfig", model="Step3p7ForConditionalGeneration", wrapper="Step3p7Config",
+        module="step3p7",
+        config="Step3p7TextConfig",
+        model="Step3p7ForConditionalGeneration",
+        wrapper="Step3p7Config",
         outer={
-            "vision_config": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28}
+            "vision_config": {
+                "hidden_size": 32,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "image_size": 28,
+            }
         },
     ),
     # The causal half of a diffusion model: its encoder, which returns hidden states.

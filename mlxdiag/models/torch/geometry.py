@@ -35,7 +35,12 @@ KINDS: dict[str, str | None] = {
 """Attention kind of each word that `layer_types` uses; None: no token mixing. `hybrid` layers mix in two
 ways at once, of which the attention is what a mask can spoil."""
 
-OPAQUE = ("indexed_attention", "minimax_m3_sparse", "compressed_sparse_attention", "heavily_compressed_attention")
+OPAQUE = (
+    "indexed_attention",
+    "minimax_m3_sparse",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+)
 """Layers whose keys are picked for each query, or are not one per token."""
 
 
@@ -129,8 +134,9 @@ def _size(layer: Any, name: str) -> int | None:
 
 def _names(kinds: Sequence[str | None], windows: Sequence[int | None]) -> list[str]:
     """Family names: the kind, with its window where a kind has several."""
-    several = {kind for kind in kinds if len({w for k, w in zip(kinds, windows, strict=True) if k == kind}) > 1}
-    return [f"{k}-{w}" if k in several else str(k) for k, w in zip(kinds, windows, strict=True)]
+    pairs = list(zip(kinds, windows, strict=True))
+    several = {kind for kind in kinds if len({w for k, w in pairs if k == kind}) > 1}
+    return [f"{k}-{w}" if k in several else str(k) for k, w in pairs]
 
 
 def _owner(kinds: Sequence[str | None], owners: int, index: int) -> int | None:

@@ -66,7 +66,9 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise UsageError(f"tokens must be [B, L], not {list(ids.shape)}")
         # A gather on a GPU does not raise for an id that is too large: it ends the process's device.
         if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab:
-            raise UsageError(f"token ids must be in [0, {self.vocab}), not {int(ids.min())}..{int(ids.max())}")
+            raise UsageError(
+                f"token ids must be in [0, {self.vocab}), not {int(ids.min())}..{int(ids.max())}"
+            )
         given = {} if cache is None else self._told(_held(cache), ids)
         with torch.no_grad():
             out = self.model(input_ids=ids, use_cache=cache is not None, **given)

@@ -6,6 +6,7 @@ set is respected.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import re
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.torch.families import CLASSES
+from mlxdiag.models.torch.families import ALIAS, CLASSES
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 NEEDED = {"torch": (2, 6), "transformers": (5, 24)}
@@ -58,7 +59,9 @@ def load() -> ModuleType | Skipped:
         found = _numbers(version)
         if found[:2] < oldest or found[0] > oldest[0]:
             known = ".".join(map(str, oldest))
-            return Skipped(f"{name} {version} is not supported", f"pip install '{name}>={known},<{oldest[0] + 1}'")
+            return Skipped(
+                f"{name} {version} is not supported", f"pip install '{name}>={known},<{oldest[0] + 1}'"
+            )
     return importlib.import_module("transformers")
 
 
@@ -74,6 +77,7 @@ def family(model_type: str) -> Classes | Skipped:
     library = load()
     if isinstance(library, Skipped):
         return library
+    model_type = ALIAS.get(model_type, model_type)
     if (special := CLASSES.get(model_type)) is not None:
         module = importlib.import_module(f"transformers.models.{special.module}")
         wrapper = getattr(module, special.wrapper) if special.wrapper else None
@@ -97,8 +101,18 @@ def family(model_type: str) -> Classes | Skipped:
         return Skipped(f"family {model_type} cannot be imported: {type(error).__name__}: {text}")
 
 
+def defaults(classes: Classes) -> dict[str, Any]:
+    """Fields that a family's config class declares with their defaults, `...` where one has none."""
+    if not dataclasses.is_dataclass(classes.config):
+        return {}
+    return {
+        field.name: ... if field.default is dataclasses.MISSING else field.default
+        for field in dataclasses.fields(classes.config)
+    }
+
+
 def causal_types() -> tuple[str, ...]:
-    """Every model type that the library maps to a causal language model, sorted. The library must be loaded."""
+    """Every model type that the library maps to a causal language model, sorted. It must be loaded."""
     auto = importlib.import_module("transformers.models.auto.modeling_auto")
     return tuple(sorted(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from mlxdiag.models.adapter import Skipped
@@ -37,11 +36,6 @@ def tiny(
 def tiny_config(family: str, classes: library.Classes) -> dict[str, Any]:
     """The fields that `tiny` gives to the config class."""
     entry = row(family)
-    known = fields(classes.config)
+    known = library.defaults(classes)
     base = {key: value for key, value in zoo().base.items() if key in known and key not in entry.drop}
     return {**base, **entry.set}
-
-
-def fields(config: Any) -> set[str]:
-    """Names that a config class declares."""
-    return {field.name for field in dataclasses.fields(config)} if dataclasses.is_dataclass(config) else set()

@@ -9,7 +9,6 @@ import msgspec
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.torch import library
 from mlxdiag.models.torch.families import CLASSES
-from mlxdiag.models.torch.zoo.build import fields
 from mlxdiag.models.torch.zoo.rows import row, zoo
 
 LOCAL = (
@@ -64,6 +63,6 @@ def _why_not(model_type: str, classes: library.Classes) -> str | None:
     inner = (getattr(classes.config, "sub_configs", None) or {}).get("text_config")
     if inner is not None and classes.wrapper is None:
         return f"wraps {getattr(inner, 'model_type', 'another text model')}"
-    if model_type in zoo().plain or fields(classes.config) & set(LOCAL):
+    if model_type in zoo().plain or set(library.defaults(classes)) & set(LOCAL):
         return None
     return "no local attention"

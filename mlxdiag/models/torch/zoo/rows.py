@@ -16,7 +16,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     why: str = ""
     """Why the family needs an entry at all."""
     set: dict[str, Any] = {}
-    """Fields of the text config, over the base; a field that the config class lacks is passed all the same."""
+    """Fields of the text config, over the base; what the config class does not declare is passed, too."""
     drop: list[str] = []
     """Fields of the base that are left to the family's own default."""
     like: str | None = None
