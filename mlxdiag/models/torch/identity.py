@@ -10,7 +10,7 @@ import torch
 from mlxdiag.models import identity
 from mlxdiag.models.content import Ints
 from mlxdiag.models.events import AttentionEvent, Feeding, Seen
-from mlxdiag.models.identity import Memories
+from mlxdiag.models.identity import Memories, Memory
 from mlxdiag.models.torch.content import as_numpy, number_nans, row_hashes
 from mlxdiag.models.torch.probe_effect import CAUSAL, OLDEST, Effect
 
@@ -54,6 +54,12 @@ class Identity(Memories):
         others = own if returned is keys or returned is None else row_hashes(returned)
         visible = visible_keys(effect, keys.shape[0], event.q, keys.shape[2])
         return self.recognise(model, event, own, others, visible, feeding)
+
+    def _memory(self, model: str | None, event: AttentionEvent) -> Memory:
+        """By the cache's own layer where there is one: looped layers have several."""
+        if event.index is None:
+            return super()._memory(model, event)
+        return self._layers.setdefault((model, None, event.index, 0), Memory())
 
     def arrays(self) -> list[Any]:
         """Nothing waits to be evaluated: torch computes at once."""

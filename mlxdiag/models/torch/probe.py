@@ -164,7 +164,7 @@ class Probe:
             for name, maker in operations.of_cache.items():
                 if name in vars(cls):
                     self._patches.add(cls, name, shielded(maker, self._local.fault))
-        layers = cache_utils.CacheLayerMixin, cache_utils.LinearAttentionCacheLayerMixin
+        layers: tuple[Any, ...] = cache_utils.CacheLayerMixin, cache_utils.LinearAttentionCacheLayerMixin
         for cls in dict.fromkeys(c for base in layers for c in _classes(base)):
             for name, maker in operations.makers.items():
                 if name in vars(cls):

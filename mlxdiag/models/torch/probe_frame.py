@@ -44,7 +44,7 @@ class Frame:
         for index, waiting in enumerate(self.pending):
             if waiting is found:
                 del self.pending[index]
-                return in_full(found)
+                return self._own(in_full(found), layer)
         return self._borrow(in_full(found), keys, layer)
 
     def knows(self, keys: Any, layer: int) -> bool:
@@ -65,6 +65,13 @@ class Frame:
 
     def _returned(self, keys: Any) -> Any:
         return next((event for held, event in reversed(self.returns) if held is keys), None)
+
+    def _own(self, event: AttentionEvent, layer: int) -> AttentionEvent:
+        """A looped layer keeps the keys of each further pass in a cache layer behind those of the model."""
+        if event.layer != layer:
+            event.layer = layer
+            event.part = sum(call.layer == layer for call in self.step.attention)
+        return event
 
     def _borrow(self, event: AttentionEvent, keys: Any, layer: int) -> AttentionEvent:
         owner = event.owner
