@@ -33,6 +33,9 @@ DRAWS: dict[str, Draw] = {
     "gemma3_text": _GEMMA,
     "gemma3n_text": _UNSCALED,
     "gemma4_text": _UNSCALED,
+    "gemma4_unified_text": _UNSCALED,
+    "diffusion_gemma_text": _UNSCALED,
+    "vaultgemma": _GEMMA,
     # At the library's start of 0 the recurrence forgets within two tokens; at -4 it remembers some fifteen.
     "recurrent_gemma": Draw(query=0.8, scaled_embedding=True, vectors={"recurrent_param": -4.0}),
     # At the library's step of 1 the state forgets within eleven tokens: a wrong one hides behind a prefix.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ import msgspec
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.configs.directory import check_weights, read_config
 from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 
-_INDEX = "model.safetensors.index.json"
+__all__ = ["load", "read_config"]
 
 
 def load(directory: str | Path) -> MlxInstance:
@@ -30,7 +30,7 @@ def load(directory: str | Path) -> MlxInstance:
     """
     path = Path(directory)
     config = read_config(path)
-    _check_weights(path)
+    check_weights(path, "mlx-lm")
     geometry = from_config(config)
     tokens = special_ids.of_directory(path, geometry.tokens)
     module = library.family(config["model_type"])
@@ -48,47 +48,6 @@ def load(directory: str | Path) -> MlxInstance:
         module=text_module(model),
         cache_count=cache_count(model),
     )
-
-
-def read_config(directory: str | Path) -> dict[str, Any]:
-    """The config.json of a checkpoint, read without a framework. Raises UnreadableError as `load` does."""
-    path = Path(directory)
-    if not path.is_dir():
-        raise UnreadableError(f"{path} is not a model directory")
-    try:
-        config = json.loads((path / "config.json").read_bytes())
-    except FileNotFoundError:
-        raise UnreadableError(f"{path} has no config.json") from None
-    except (OSError, ValueError) as error:
-        raise UnreadableError(f"{path}/config.json: {error}") from None
-    if not isinstance(config, dict):
-        raise UnreadableError(f"{path}/config.json must hold a JSON object")
-    if not isinstance(config.get("model_type"), str):
-        raise UnreadableError(f"{path}/config.json names no model_type")
-    if "model_file" in config:
-        raise UnreadableError(
-            f"{path}/config.json asks to run {config['model_file']!r}; custom code is not run"
-        )
-    return config
-
-
-def _check_weights(path: Path) -> None:
-    if not any(path.glob("model*.safetensors")):
-        others = sorted(
-            file.name for file in path.iterdir() if file.suffix in (".safetensors", ".gguf", ".bin")
-        )
-        found = f"; it has {', '.join(others[:3])}, which mlx-lm does not read" if others else ""
-        raise UnreadableError(f"{path} has no model*.safetensors{found}")
-    index = path / _INDEX
-    if not index.exists():
-        return
-    try:
-        shards = set(json.loads(index.read_bytes())["weight_map"].values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UnreadableError(f"{index} is not an index of weights") from None
-    missing = sorted(str(shard) for shard in shards if not (path / str(shard)).exists())
-    if missing:
-        raise UnreadableError(f"{path} lacks {len(missing)} of {len(shards)} shards, first {missing[0]}")
 
 
 def _load(path: Path) -> tuple[Any, dict[str, Any]]:

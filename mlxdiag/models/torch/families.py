@@ -66,11 +66,14 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MEANING: dict[str, Meaning] = {
+    "cohere2_moe": Meaning(nope=("full",)),
     "deepseek_v4": Meaning(sinks=True),
-    "flint": Meaning(sinks=True),
+    "flint": Meaning(sinks=True, nope=("full",)),
     "gpt_oss": Meaning(sinks=True),
     "granite_swa": Meaning(sinks=True),
     "granitemoe_swa": Meaning(sinks=True),
+    "kolibri1": Meaning(nope=("full",)),
+    "lara_mini": Meaning(nope=("full",)),
     # Attention is computed in the model's own code.
     "gpt_neo": Meaning(softmax="manual"),
     # The window is laid over every attending layer, and the kinds say nothing of it.

@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -99,6 +100,24 @@ def family(model_type: str) -> Classes | Skipped:
     except Exception as error:  # noqa: BLE001  a module may fail to import in any way
         text = " ".join(str(error).split())[:200]
         return Skipped(f"family {model_type} cannot be imported: {type(error).__name__}: {text}")
+
+
+def family_of(config: Mapping[str, Any]) -> Classes | Skipped:
+    """As `family`, for a whole config.json: a type that the library does not map to a language model is
+    sought by the class that the config names."""
+    model_type = str(config.get("model_type"))
+    found = family(model_type)
+    if not isinstance(found, Skipped) or isinstance(library := load(), Skipped):
+        return found
+    for name in config.get("architectures") or ():
+        model = getattr(library, str(name), None)
+        if (
+            model is not None
+            and getattr(model, "config_class", None) is not None
+            and hasattr(model, "generate")
+        ):
+            return Classes(model_type=model_type, config=model.config_class, model=model)
+    return found
 
 
 def defaults(classes: Classes) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def build(
     attention: str | None = None,
     device: str | None = None,
 ) -> TorchInstance | Skipped:
-    """Build the family that a (real) config names, cut in widths, depth and vocabulary only; of a wrapper, the
-    text model.
+    """Build the family that a (real) config names, cut in widths, depth and vocabulary only; of a wrapper,
+    the text model.
 
     `window` replaces every window of the config, `positions` is how many distinct prompt tokens will be
     fed. Equal arguments give equal weights. Returns Skipped for a family that the library lacks or cannot
@@ -101,7 +101,7 @@ def instance(
                 model.set_experts_implementation(EXPERTS)
         geometry = of_config(config)
         randomise(model, DRAWS.get(geometry.architecture, Draw()), seed)
-        head = None if classes.has_head else _head(model, seed)
+        projection = None if classes.has_head else head(model, seed)
     except MlxdiagError:
         raise
     except Exception as error:  # noqa: BLE001  a family may refuse the cut sizes in any way
@@ -114,7 +114,7 @@ def instance(
         name=name,
         geometry=geometry,
         device=chosen,
-        head=None if head is None else head.to(chosen),
+        head=None if projection is None else projection.to(chosen),
         source_layers=kept,
     )
 
@@ -128,8 +128,8 @@ def configure(classes: library.Classes, text: Mapping[str, Any]) -> Any:
 
 
 def _understood(text: dict[str, Any], classes: library.Classes) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The text config without the entries of draft layers, and without a list of kinds that the family's class
-    does not declare: the model would not read it, and the library's caches would.
+    """The text config without the entries of draft layers, and without a list of kinds that the family's
+    class does not declare: the model would not read it, and the library's caches would.
     """
     depth, listed = text.get("num_hidden_layers"), text.get("layer_types")
     if isinstance(depth, int) and isinstance(listed, list) and len(listed) > depth:
@@ -160,7 +160,7 @@ def _inside(text: dict[str, Any], vocab: int) -> dict[str, Any]:
     return kept
 
 
-def _head(model: Any, seed: int) -> Any:
+def head(model: Any, seed: int) -> Any:
     """[V, D]: directions in which hidden states are looked at, for a model that makes no logits."""
     import torch
 
