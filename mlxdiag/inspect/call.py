@@ -169,6 +169,7 @@ def _mask(call: Call, a: Attention, handed: Mask | None) -> None:
     if handed is not None and handed.family not in (None, a.family):
         handed = None
     call.handed = handed
+    call.builder = a.builder
     mask = a.mask
     shape = handed.shape if handed is not None else None
     dropped = a.fate in ("discarded", "cropped", "rebuilt")
@@ -177,7 +178,7 @@ def _mask(call: Call, a: Attention, handed: Mask | None) -> None:
     if handed is not None:
         given = mask is UNSET or (isinstance(mask, tuple) and (shape is None or tuple(shape) == mask))
         call.handed_in_use = dropped or given
-        call.builder = handed.builder if call.handed_in_use else None
+        call.builder = handed.builder if call.handed_in_use else a.builder
     if mask is UNSET:
         return
     if mask is None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from mlxdiag.inspect.call import Call
 
-ARRAY, CAUSAL, WINDOWED, SLICED, NONE = "array", "causal", "windowed", "sliced", "none"
+ARRAY, CAUSAL, WINDOWED, SLICED, OLDEST, NONE = "array", "causal", "windowed", "sliced", "oldest", "none"
 
 PLAIN_BUILDERS = ("causal", "padded")
 """Builders that know no window."""
 
 
 def in_effect(call: Call) -> str | None:
-    """The mask that attention saw: one of the five names above; `None` where that is not known.
+    """The mask that attention saw: one of the names above; `None` where that is not known.
 
     A dropped mask leaves its fallback, a rebuilt one is right by construction (windowed), a rejected one
     nothing at all. An array counts as plain causal where its builder is recorded as one without a window
@@ -41,6 +41,10 @@ def fallback_is_right(call: Call) -> bool:
     q, k, window = call.q, call.k, call.window
     if q is None or k is None or call.fallback is None:
         return False
+    if call.fallback == OLDEST:
+        # The first q keys are the call's own only where nothing was held before it.
+        own = call.cursor == 0 or k <= q
+        return own and (call.kind == "full" or (window is not None and q <= window))
     if call.kind == "full":
         return call.fallback != NONE or q == 1
     if window is None:

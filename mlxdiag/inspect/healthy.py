@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from mlxdiag.inspect.effect import PLAIN_BUILDERS
 from mlxdiag.inspect.facts import Facts
 
 if TYPE_CHECKING:
@@ -118,6 +119,10 @@ class Healthy:
             if cap and a.live_start is not None and a.live_start != cursor - held:  # type: ignore[operator]
                 return False
             if a.buffer is not None and a.buffer < k:
+                return False
+            if a.key_padding is not None and a.key_padding < cursor + q:  # type: ignore[operator]
+                return False
+            if window and k > window and a.builder in PLAIN_BUILDERS:  # type: ignore[operator]
                 return False
             if mask is None or mask.__class__ is str:
                 if padded or (window and k > window):

@@ -84,7 +84,7 @@ def to_attention(
 
 _PLAIN = attrgetter(
     "kind", "window", "keep", "slack", "kv_bits", "cursor", "live_start", "live", "buffer", "q", "k",
-    "k_seen", "mask", "sinks", "fate", "fallback",
+    "k_seen", "mask", "sinks", "fate", "fallback", "builder", "key_padding",
 )  # fmt: skip
 
 
@@ -126,6 +126,8 @@ def _entry(event: AttentionEvent, family: str | None, more: dict[str, Any]) -> A
         mask=event.mask,
         fate=event.fate,
         fallback=event.fallback or ("sliced" if _cut_to_mask(event) else None),
+        builder=event.builder,
+        key_padding=event.key_padding,
         kv_bits=event.kv_bits,
         sinks=event.sinks or None,
         vectors=event.vectors,

@@ -253,6 +253,9 @@ def _derived(
     if mask == effect.WINDOWED and call.window is not None:
         seen = [_cut(keys, position - call.window + 1, position) for position in positions]
         return DERIVED, f"a causal band of {call.window} over the {newest - keys[0] + 1} returned keys", seen
+    if mask == effect.OLDEST:
+        seen = [_cut(keys, keys[0], keys[0] + i) for i in range(len(positions))]
+        return DERIVED, f"no mask: a causal band over the first {len(positions)} returned keys", seen
     sliced = mask == effect.SLICED or (mask == effect.ARRAY and call.fallback == effect.SLICED)
     if sliced and call.m is not None and call.m == call.window:
         held = (max(newest - call.m + 1, keys[0]), newest)

@@ -57,7 +57,8 @@ CACHE_KINDS = (
 )
 ATTENTION_KINDS = ("full", "sliding", "chunked", "recurrent")
 FATES = ("used", "cropped", "discarded", "rebuilt", "rejected")
-FALLBACKS = ("windowed", "causal", "sliced", "none")
+FALLBACKS = ("windowed", "causal", "sliced", "oldest", "none")
+"""sliced: keys cut to the newest, as many as the mask has columns; oldest: to the first `q`, plain causal."""
 CROPS = ("old", "new")
 FINISHES = ("eos", "length", "abort", "repetition")
 ID_KINDS = ("relabelled", "raw")
@@ -169,6 +170,12 @@ class Attention(Record, frozen=True):
     mask: Shape | Causal | UnsetType | None = UNSET
     fate: Fate | None = None
     fallback: Fallback | None = None
+    builder: str | None = None
+    """What an array mask was made as, where the library tells: causal, padded (causal and padding columns
+    blocked) or window."""
+    key_padding: Count | None = None
+    """Columns of the 2-D padding mask that the mask was made with: one for each token, those held before the
+    call included."""
     crop: Crop | None = None
     """The end that was cut off: old or new."""
     asked: int | None = None

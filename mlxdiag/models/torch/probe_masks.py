@@ -21,7 +21,7 @@ class Made(NamedTuple):
     """What is known of a mask beside its shape."""
 
     builder: str | None
-    """causal or window; None for any other pattern."""
+    """causal, padded (causal, with padding blocked) or window; None for any other pattern."""
     key_padding: int | None
     """Columns of the 2-D mask that it was made with; None without one."""
 
@@ -66,9 +66,10 @@ def _noting(function: Callable[..., Any], local: Local) -> Callable[..., Any]:
 
 def _described(kwargs: dict[str, Any]) -> Made:
     padding, pattern = kwargs.get("attention_mask"), kwargs.get("mask_function")
+    columns = int(padding.shape[-1]) if padding is not None and padding.ndim == 2 else None
     builder = None
     if pattern is masking_utils.causal_mask_function:
-        builder = "causal"
+        builder = "causal" if columns is None else "padded"
     elif kwargs.get("local_size") is not None:
         builder = "window"
-    return Made(builder, int(padding.shape[-1]) if padding is not None and padding.ndim == 2 else None)
+    return Made(builder, columns)

@@ -6,7 +6,9 @@ from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.rules.md1.capped import CappedWindowMask
 from mlxdiag.inspect.rules.md1.discarded import MaskDiscarded
 from mlxdiag.inspect.rules.md1.key_axis import MaskLongerThanKeys, MaskShorterThanKeys
+from mlxdiag.inspect.rules.md1.key_padding import PaddingMaskTooShort
 from mlxdiag.inspect.rules.md1.lengths import NonPositiveLength
+from mlxdiag.inspect.rules.md1.oldest_keys import NewestKeysCut
 from mlxdiag.inspect.rules.md1.query_axis import MaskQueryAxis
 from mlxdiag.inspect.rules.md1.stale_offset import MaskFromOffsetNotLive, MaskFromStaleOffset
 from mlxdiag.inspect.rules.md1.window import WindowNotEnforced
@@ -20,6 +22,8 @@ MD1: tuple[type[Rule], ...] = (
     MaskFromOffsetNotLive,
     CappedWindowMask,
     WindowNotEnforced,
+    NewestKeysCut,
+    PaddingMaskTooShort,
     NonPositiveLength,
     MaskDiscarded,
 )

@@ -17,8 +17,9 @@ class WindowNotEnforced(Rule):
     Only a mask, or a cache that returns no more than the window, can enforce a window. With no mask or plain
     causal the last query sees every key returned. Below the window nothing shows, so short tests pass.
 
-    A caller's mask that is known to be plain causal (or padded causal) counts as such although it is an
-    array.
+    A mask that is known to be plain causal (or padded causal) counts as such although it is an array: a
+    caller's, or one that the library made for another kind of layer (transformers makes one mask for each
+    kind, and Moshi's sliding layers are given the full layers' one).
 
     What to do: give sliding layers their own mask, built from their own cache.
 
@@ -50,8 +51,22 @@ steps:
 - {rows: [{offset: 511, tokens: 160}], mask: {shape: [160, 671], offset: 511, builder: causal},
    attention: [{family: sliding, k: 671, mask: [160, 671], fate: used}]}
 """,
+        # The mask that the library made for full layers, on a sliding one.
+        """
+model: {layers: {sliding: {attention: sliding, window: 512}}}
+steps:
+- {rows: [{offset: 512, tokens: 160}], attention: [{family: sliding, k: 671, mask: [1, 1, 160, 671],
+   builder: causal}]}
+""",
     )
     quiet = (
+        # The library's own causal mask, while everything fits into the window.
+        """
+model: {layers: {sliding: {attention: sliding, window: 512}}}
+steps:
+- {rows: [{offset: 352, tokens: 160}], attention: [{family: sliding, k: 512, mask: [1, 1, 160, 512],
+   builder: causal}]}
+""",
         # A single query on a ring holds at most W keys.
         """
 model: {layers: {sliding: {attention: sliding, window: 512}}}
