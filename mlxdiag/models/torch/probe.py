@@ -8,6 +8,7 @@ out. At the shapes level no tensor is read. Under `torch.compile` nothing is see
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -49,9 +50,11 @@ class Probe:
         attend: Attend | None = None,
         fault: Callable[[Exception], None] | None = None,
         identity: Identity | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         """`identity`: reads keys at the visibility level. `fault` takes a fault of the probe itself, which
-        the program then does not feel; without it, such a fault is raised.
+        the program then does not feel; without it, such a fault is raised. `numbers` is what models are named
+        after, where another probe names some, too.
 
         Raises UsageError for a level that there is not, digest among them: masks are read at once here.
         """
@@ -71,7 +74,8 @@ class Probe:
         self._patches = Patches()
         self._installed = 0
         self._names: dict[int, str] = {}
-        self._watched: list[Any] = []
+        self._watched: dict[str, Any] = {}
+        self._numbers = numbers or itertools.count(1)
 
     def __enter__(self) -> Self:
         return self.install()
@@ -102,7 +106,7 @@ class Probe:
             if "update" in vars(cls):
                 add(cls, "update", update)
         self._patch_operations()
-        for model in self._watched:
+        for model in self._watched.values():
             self._patch_model(model)
         return self
 
@@ -128,8 +132,8 @@ class Probe:
         name = self._names.get(id(model))
         if name is not None:
             return name
-        name = self._names[id(model)] = f"m{len(self._watched) + 1}"
-        self._watched.append(model)
+        name = self._names[id(model)] = f"m{next(self._numbers)}"
+        self._watched[name] = model
         if self._installed:
             self._patch_model(model)
         return name
@@ -145,8 +149,8 @@ class Probe:
         return frame.layer if frame is not None else None
 
     def model(self, name: str) -> Any:
-        """The watched model that events call `name`."""
-        return self._watched[int(name[1:]) - 1]
+        """The watched model that events call `name`, if any."""
+        return self._watched.get(name)
 
     def copied(self, layer: Any, tag: Tag, parent: int) -> None:
         """Tell the sink of a copied cache layer: its tag, and the uid of the original."""
