@@ -148,6 +148,10 @@ class Backend(Protocol):
         """Evaluate logits, and `more` beside them; the logits as float32."""
         ...
 
+    def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> AbstractContextManager[None]:
+        """Every weight multiplied by 1 + or - `step` while it lasts; then they are the very ones of before."""
+        ...
+
     def as_mask(self, visible: np.ndarray[Any, Any], queries: Any) -> Any:
         """A boolean mask `[..., q, K]` as a caller would add it to the scores of these queries."""
         ...

@@ -8,7 +8,7 @@ from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.engine.messages import Ended
 from mlxdiag.audit.engine.pool import ending, last_line, signal_name
 
-_FRAME = re.compile(r'File "[^"]*?((?:mlx_lm|mlx_vlm)/[^"]+)", line (\d+) in')
+_FRAME = re.compile(r'File "[^"]*?((?:mlx_lm|mlx_vlm|transformers)/[^"]+)", line (\d+) in')
 _DUMP = re.compile(
     r'^(Fatal Python error: .*|(Current t|T)hread 0x\w+.*|\s+File ".*|  \.\.\.|\s+Garbage-collecting'
     r"|\s*<(no Python frame|tstate is freed)>"

@@ -38,9 +38,21 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     script: str = minimal.SCRIPT
 
 
+PARTS = {
+    LIBRARY: Parts(),
+    "transformers": Parts(
+        preload="mlxdiag.audit.engine.tasks:preload_transformers",
+        describe="mlxdiag.audit.engine.tasks:describe_transformers",
+        audit="mlxdiag.audit.engine.tasks:audit_transformers",
+    ),
+}
+"""By library."""
+
+
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What to audit and how."""
 
+    library: str = LIBRARY
     families: tuple[str, ...] = ()
     """Names or patterns; empty: every family of the library."""
     scenarios: tuple[str, ...]
@@ -76,7 +88,7 @@ def run(
     *,
     causes: Causes,
     watch: Watcher | None = None,
-    parts: Parts = Parts(),  # noqa: B008  frozen
+    parts: Parts | None = None,
 ) -> Audit:
     """Audit; equal arguments give equal cells and faults, whatever the number of jobs.
 
@@ -86,6 +98,7 @@ def run(
         UnreadableError: a stale file to resume from.
     """
     start = time.monotonic()
+    parts = parts or PARTS[wanted.library]
     with Pool(parts.preload, jobs=wanted.jobs, site=wanted.site) as pool:
         held = describe(pool, wanted.device, parts)
         chosen = choose(held.families, wanted.families, wanted.shard)
@@ -115,8 +128,9 @@ def run(
     )
 
 
-def look(wanted: Wanted, parts: Parts = Parts()) -> Described:  # noqa: B008  frozen
+def look(wanted: Wanted, parts: Parts | None = None) -> Described:
     """What the library holds, without auditing it. Raises as `run` does."""
+    parts = parts or PARTS[wanted.library]
     with Pool(parts.preload, jobs=1, site=wanted.site) as pool:
         return describe(pool, wanted.device, parts)
 
@@ -211,7 +225,7 @@ class Sweep:
     def _heard_apart(self, event: Item | Ended) -> Iterator[Cell]:
         if isinstance(event, Ended):
             for family, name in self._apart_missing():
-                yield self._finish(failed(LIBRARY, family, name, event))
+                yield self._finish(failed(self.wanted.library, family, name, event))
             return
         cell = msgspec.convert(event.value, Cell)
         if (cell.family, cell.scenario) not in self.done:
@@ -248,14 +262,20 @@ class Sweep:
         """The cell that a worker was at when it ended: judged cells come in the order of the scenarios."""
         scenario = self.todo[family][0]
         if event.signal or event.abrupt or event.late:
-            return crashed(LIBRARY, family, scenario, event, self.wanted.limit)
-        return failed(LIBRARY, family, scenario, event)
+            return crashed(self.wanted.library, family, scenario, event, self.wanted.limit)
+        return failed(self.wanted.library, family, scenario, event)
 
     def _give_up(self, family: str) -> Iterable[Cell]:
         reason = f"not tried: {HOPELESS} workers of this family in a row died without a verdict"
         for scenario in list(self.todo[family]):
             yield self._finish(
-                Cell(library=LIBRARY, family=family, scenario=scenario, result="skipped", reason=reason)
+                Cell(
+                    library=self.wanted.library,
+                    family=family,
+                    scenario=scenario,
+                    result="skipped",
+                    reason=reason,
+                )
             )
 
     def _finish(self, cell: Cell) -> Cell:

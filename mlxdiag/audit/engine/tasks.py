@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
+from mlxdiag.audit.cell import LIBRARY
+from mlxdiag.audit.libraries import table
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Skipped
 
 SOURCES = (".py", ".yaml")
-LIBRARIES = ("mlx", "mlx-lm", "mlxdiag")
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,47 +34,61 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preload(deadly: dict[str, str] | None = None) -> Iterator[str]:
-    """Import the library and all its families, so that no worker has to. Each is named before it is imported.
+    """Import mlx-lm and all its families, so that no worker has to. Each is named before it is imported.
 
-    `deadly`: modules that are left out, because importing them has ended a process, with how it ended.
+    `deadly`: parts that are left out, because importing them has ended a process, with how it ended.
 
     Raises:
         UnjudgedError: the library cannot be imported.
     """
-    from mlxdiag.models.mlx import library, zoo
+    yield from _preload(LIBRARY, deadly or {})
 
+
+def preload_transformers(deadly: dict[str, str] | None = None) -> Iterator[str]:
+    """As `preload`. One thread per process, or two workers on two cores take three times as long."""
+    yield from _preload("transformers", deadly or {})
+
+
+def _preload(name: str, deadly: dict[str, str]) -> Iterator[str]:
+    library = table.named(name)
     loaded = library.load()
     if isinstance(loaded, Skipped):
         raise UnjudgedError(str(loaded))
-    for name, how in (deadly or {}).items():
-        library.forbid(name, how)
-    for name in zoo.names():
-        yield name
-        library.family(name)
+    for part, how in deadly.items():
+        library.forbid(part, how)
+    yield from library.parts()
     yield ""
-    if not zoo.families():
+    if not library.families():
         raise UnjudgedError("the library holds no model family")
     importlib.import_module("mlxdiag.audit.judge.judge")  # with all that it needs
 
 
 def describe(device: str | None) -> Iterator[Any]:
-    """One `Described`. Raises what `devices.use` raises for a device that does not compute."""
-    import mlx_lm
+    """One `Described` of mlx-lm. Raises what `Library.use_device` raises for one that does not compute."""
+    yield _described(LIBRARY, device)
 
+
+def describe_transformers(device: str | None) -> Iterator[Any]:
+    """As `describe`."""
+    yield _described("transformers", device)
+
+
+def _described(name: str, device: str | None) -> Described:
     import mlxdiag
     from mlxdiag.models.doctor import version
-    from mlxdiag.models.mlx import devices, zoo
-    from mlxdiag.models.mlx.instance import device_name
 
-    if device is not None:
-        devices.use(device)
-    yield Described(
-        families=zoo.families(),
-        others=zoo.inventory().others,
-        libraries={name: found for name in LIBRARIES if (found := version(name)) is not None},
-        sources={"mlx-lm": source(mlx_lm.__file__), "mlxdiag": source(mlxdiag.__file__)},
-        device=device_name(),
-        root=str(Path(mlx_lm.__file__).resolve().parents[1]),
+    library = table.named(name)
+    computing = library.use_device(device)
+    package = str(importlib.import_module(library.package).__file__)
+    return Described(
+        families=library.families(),
+        others=library.others(),
+        libraries={
+            name: found for name in (*library.versions, "mlxdiag") if (found := version(name)) is not None
+        },
+        sources={library.name: source(package), "mlxdiag": source(mlxdiag.__file__)},
+        device=computing,
+        root=str(Path(package).resolve().parents[1]),
     )
 
 
@@ -89,14 +104,24 @@ def source(init: str) -> str:
 
 
 def audit(family: str, scenarios: list[str], seed: int, device: str | None) -> Iterator[Any]:
-    """The cells of one family, in the order of `scenarios`."""
+    """The cells of one family of mlx-lm, in the order of `scenarios`."""
+    yield from _audit(LIBRARY, family, scenarios, seed, device)
+
+
+def audit_transformers(family: str, scenarios: list[str], seed: int, device: str | None) -> Iterator[Any]:
+    """As `audit`."""
+    yield from _audit("transformers", family, scenarios, seed, device)
+
+
+def _audit(library: str, family: str, scenarios: list[str], seed: int, device: str | None) -> Iterator[Any]:
     from mlxdiag.audit.judge import judge
     from mlxdiag.audit.schedules.scenarios import named
-    from mlxdiag.models.mlx import devices
 
     if device is not None:
-        devices.use(device)
-    yield from judge.audit_family(family, [named(name) for name in scenarios], seed)
+        table.named(library).use_device(device)
+    yield from judge.audit_family(
+        family, [named(name) for name in scenarios], seed, library=library, device=device
+    )
 
 
 def audit_apart(families: list[str], scenarios: list[str], seed: int) -> Iterator[Any]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.cell import LIBRARY, Cell
+from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.engine.table import APART
 from mlxdiag.audit.faults import text as texts
 from mlxdiag.audit.faults.faults import headline
 from mlxdiag.audit.judge import judge, reading
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.passes import Passes, Reference
+from mlxdiag.audit.libraries import table
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -43,6 +44,8 @@ class Judging:
         self.instance = instance
         self.scenario = scenario
         self.seed = seed
+        self.library = table.of(instance)
+        self.staged = self.library.staged(instance, scenario)
         self.tolerance = noises.tolerance(noises.floor(instance, seed))
 
     def __call__(self, trace: Trace) -> Seen:
@@ -52,14 +55,14 @@ class Judging:
     def cell(self, trace: Trace) -> Cell | None:
         """The cell of a schedule; None where it cannot be run."""
         instance = self.instance
-        cell = Cell(library=LIBRARY, family=instance.name, scenario=self.scenario, result="skipped")
+        cell = Cell(library=self.library.name, family=instance.name, scenario=self.scenario, result="skipped")
         try:
             plan = planning.lay(trace, judge.trace_families(trace, instance), source=self.scenario)
             if not _adopts_what_is_stored(plan):
                 return None
             made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=self.seed)
-            kind = judge.kind_of(plan, self.scenario)
-            trial = kind(instance, plan, made, Reference(Passes(instance), plan, made), self.tolerance)
+            kind = self.library.trial(plan, self.scenario)
+            trial = kind(self.staged, plan, made, Reference(Passes(instance), plan, made), self.tolerance)
             ran = trial.run()
             reading.write(cell, trace, reading.Run(trial, ran, inspect_trace(ran)))
         except Exception:  # noqa: BLE001  what is left of a schedule may ask for what cannot be
@@ -90,12 +93,10 @@ def sight(cell: Cell) -> str:
 
 def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:
     """The cell of the smallest schedule of a wrong cell (as plain data); nothing where none is found."""
-    from mlxdiag.models.mlx import zoo
-
     cell = msgspec.convert(given, Cell)
     if cell.scenario in APART:
         return
-    instance = zoo.tiny(cell.family, seed)
+    instance = table.named(cell.library).tiny(cell.family, seed)
     if isinstance(instance, Skipped):
         return
     if not cell.trace:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
 
-from mlxdiag.audit.judge.sites import CALL, MASK, ROPE, STATE, Sites, place
+from mlxdiag.audit.judge.sites import CALL, MASK, ROPE, STATE, Sites
+from mlxdiag.audit.libraries import table
 from mlxdiag.models.adapter import Instance
 
 ROLLBACK = frozenset({"MD209"})
@@ -34,12 +32,13 @@ def line(
     before the step, which is to blame for keys that are missing afterwards.
     """
     fired = set(codes)
+    library = table.of(instance)
     if fired & ROLLBACK:
-        return _rewinding()
+        return library.rewinding()
     if fired & TRIM or (trimmed and fired & MISSING and not fired & WINDOW):
-        return _method(instance, layers, "trim")
+        return library.cache_method(instance, layers, "trim")
     if fired & KEYS:
-        return _method(instance, layers, "update_and_fetch")
+        return library.cache_method(instance, layers, "update")
     if fired & POSITION and not any(code.startswith("MD3") for code in fired):
         return sites.of(ROPE, step, layers)
     if any(code[:3] in ("MD1", "MD3", "MD5") or code == "MD212" for code in fired):
@@ -48,30 +47,3 @@ def line(
     if recurrent or sites.of(STATE, step, None):
         return sites.of(STATE, step, recurrent)
     return sites.of(MASK, step, layers) or sites.of(CALL, step, layers)
-
-
-def _method(instance: Instance, layers: list[int] | None, name: str) -> str:
-    """The definition of a method of the cache that the first of these layers has."""
-    caches = instance.new_cache()
-    wanted = set(layers or [])
-    for position, cache in enumerate(caches):
-        if not wanted or wanted & set(instance.cache_layers(position)):
-            for member in getattr(cache, "caches", (cache,)):
-                found = _definition(getattr(type(member), name, None))
-                if found:
-                    return found
-    return ""
-
-
-def _definition(method: Any) -> str:
-    code = getattr(method, "__code__", None)
-    return place(code.co_filename, code.co_firstlineno) if code is not None else ""
-
-
-def _rewinding() -> str:
-    """Where speculative decoding takes rejected drafts back, without looking at what was taken."""
-    path = Path(str(importlib.import_module("mlx_lm.generate").__file__))
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if "trim_prompt_cache(model_cache" in text:
-            return place(str(path), number)
-    return place(str(path), 1)

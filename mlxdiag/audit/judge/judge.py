@@ -13,13 +13,10 @@ from mlxdiag.audit.cell import LIBRARY, Cell, Scenario
 from mlxdiag.audit.faults import text
 from mlxdiag.audit.judge import blame, reading
 from mlxdiag.audit.judge import noise as noises
-from mlxdiag.audit.judge.capped import CappedTrial
-from mlxdiag.audit.judge.capped_rows import CappedRowsTrial
-from mlxdiag.audit.judge.drafted import DraftedTrial
 from mlxdiag.audit.judge.passes import Passes, Reference
-from mlxdiag.audit.judge.sites import Sites
 from mlxdiag.audit.judge.tame import tamed
 from mlxdiag.audit.judge.trial import Trial
+from mlxdiag.audit.libraries import table
 from mlxdiag.audit.schedules import schedules
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
@@ -81,14 +78,16 @@ def judge(
         Exception: whatever this program itself raised, and not the library under its hands.
     """
     started = time.perf_counter()
-    cell = Cell(library=LIBRARY, family=instance.name, scenario=scenario.name, result="skipped")
+    library = table.of(instance)
+    cell = Cell(library=library.name, family=instance.name, scenario=scenario.name, result="skipped")
     why = schedules.inapplicable(scenario.name, instance)
     if why is not None:
         cell.reason = why
     else:
         try:
             setting = prepare(instance, scenario, seed=seed)
-            _fill(cell, instance, scenario, setting, noise, plant, passes or Passes(instance))
+            staged = library.staged(instance, scenario.name)
+            _fill(cell, staged, scenario, setting, noise, plant, passes or Passes(instance))
         except UnjudgedError as error:
             cell.reason = str(error)
     cell.seconds = time.perf_counter() - started
@@ -111,9 +110,8 @@ def _fill(
         reading.crashed(cell, tamed(error), "the single pass")
         cell.trace = text.of(setting.trace)
         return
-    trial = kind_of(setting.plan, scenario.name)(
-        instance, setting.plan, setting.prompts, reference, noises.tolerance(noise)
-    )
+    kind = table.of(instance).trial(setting.plan, scenario.name)
+    trial = kind(instance, setting.plan, setting.prompts, reference, noises.tolerance(noise))
     with plant.apply(instance, scenario) if plant is not None else nullcontext():
         trace = trial.run()
     reading.write(cell, setting.trace, reading.Run(trial, trace, inspect_trace(trace)))
@@ -123,20 +121,12 @@ def _fill(
         cell.where = _where(instance, setting, cell)
 
 
-def kind_of(plan: Plan, scenario: str) -> type[Trial]:
-    """The run that a scenario's schedule needs."""
-    if plan.scheduler.looped:
-        return DraftedTrial
-    if scenario not in schedules.CAPPED:
-        return Trial
-    return CappedTrial if len(plan.lengths) == 1 else CappedRowsTrial
-
-
 def _where(instance: Instance, setting: Setting, cell: Cell) -> str:
     """Run it once more, to see who makes what is wrong."""
-    kind = DraftedTrial if setting.plan.scheduler.looped else Trial
+    library = table.of(instance)
+    kind = library.trial(setting.plan, cell.scenario) if setting.plan.scheduler.looped else Trial
     trial = kind(instance, setting.plan, setting.prompts, None, 1.0)
-    sites = Sites(trial)
+    sites = library.sites(trial)
     with sites.noting():
         trial.run()
     step, layers = cell.evidence.get("step"), cell.evidence.get("layers")
@@ -149,7 +139,13 @@ def _where(instance: Instance, setting: Setting, cell: Cell) -> str:
 
 
 def audit_family(
-    family: str, scenarios: Iterable[Scenario], seed: int = 0, *, plant: Planted | None = None
+    family: str,
+    scenarios: Iterable[Scenario],
+    seed: int = 0,
+    *,
+    plant: Planted | None = None,
+    library: str = LIBRARY,
+    device: str | None = None,
 ) -> Iterator[Cell]:
     """The cells of one family, one after the other on one instance. A family that cannot run is skipped in
     each, with the reason; one that the library itself breaks, at import or in a short pass, crashes in each.
@@ -157,14 +153,13 @@ def audit_family(
     Raises:
         Exception: as `judge`.
     """
-    from mlxdiag.models.mlx import zoo
-    from mlxdiag.models.mlx.library import Broken
-
-    instance = zoo.broken(family) or zoo.tiny(family, seed)
-    unfit = Cell(library=LIBRARY, family=family, scenario="", result="skipped")
-    if isinstance(instance, Broken):
+    audited = table.named(library)
+    broken = audited.broken(family)
+    instance = broken or audited.tiny(family, seed, device)
+    unfit = Cell(library=library, family=family, scenario="", result="skipped")
+    if broken is not None:
         unfit.result, unfit.codes = "crash", [reading.ENDED]
-        unfit.reason, unfit.where = instance.reason, instance.where
+        unfit.reason, unfit.where = broken.reason, getattr(broken, "where", "")
     elif isinstance(instance, Skipped):
         unfit.reason = str(instance)
     else:

@@ -27,12 +27,8 @@ def floor(instance: Instance, seed: int = 0) -> float:
     """
     ids = np.random.default_rng(seed).permutation(instance.vocab)[:LENGTH].astype(np.int32)[None]
     before = _logits(instance, ids)
-    held = instance.model.parameters()
-    instance.model.update(_moved(held, np.random.default_rng(seed + 1)))
-    try:
+    with instance.backend.shaken(instance, STEP, np.random.default_rng(seed + 1)):
         after = _logits(instance, ids)
-    finally:
-        instance.model.update(held)
     unit = spread(before)
     return float(np.abs(after - before).max()) / unit if unit > 0 else 0.0
 
@@ -43,21 +39,5 @@ def tolerance(noise: float) -> float:
 
 
 def _logits(instance: Instance, ids: Any) -> Floats:
-    import mlx.core as mx
-
-    logits: Floats = np.array(instance.forward(ids, instance.new_cache()).astype(mx.float32))[0]
+    logits: Floats = instance.backend.read(instance.forward(ids, instance.new_cache()))[0]
     return logits
-
-
-def _moved(tree: Any, draw: np.random.Generator) -> Any:
-    """The parameters with every number multiplied by 1 + or - `STEP`."""
-    import mlx.core as mx
-
-    if isinstance(tree, dict):
-        return {name: _moved(part, draw) for name, part in tree.items()}
-    if isinstance(tree, list):
-        return [_moved(part, draw) for part in tree]
-    if not mx.issubdtype(tree.dtype, mx.floating):
-        return tree
-    signs = draw.integers(0, 2, tree.shape).astype(np.float32) * 2 - 1
-    return tree * (1 + STEP * mx.array(signs)).astype(tree.dtype)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mlxdiag.audit.libraries import table
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay.ops import Event, Plan
 from mlxdiag.replay.oracle import fed_histories, histories, replay_tape
@@ -39,16 +40,10 @@ class Passes:
 
         None where the library quantises no such cache.
         """
-        from mlxdiag.audit.judge.rounded import converted
-
         caches = self.instance.new_cache()
         self._forward(ids[:begin], caches)
-        try:
-            held = converted(caches, bits)
-        except (NotImplementedError, ValueError):
-            # The keys' size does not divide into groups: the schedule itself will say so.
-            return None
-        return self._forward(ids[begin:], held)
+        held = table.of(self.instance).rounded(caches, bits)
+        return None if held is None else self._forward(ids[begin:], held)
 
     def _forward(self, ids: Ids, caches: list[Any]) -> Floats:
         logits: Floats = self.instance.backend.read(self.instance.forward(ids[None], caches))[0]

@@ -12,7 +12,7 @@ import msgspec
 
 from mlxdiag.audit.cell import ORACLES, Cell
 from mlxdiag.audit.faults import text
-from mlxdiag.audit.judge.sites import place
+from mlxdiag.audit.judge.sites import PACKAGES, place
 from mlxdiag.audit.judge.tame import kind
 from mlxdiag.audit.judge.trial import RefusedError, Trial
 from mlxdiag.errors import UnjudgedError
@@ -148,7 +148,7 @@ def _ours(error: Exception) -> bool:
         return False
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
-        if "mlx_lm" in path.parts:
+        if not set(PACKAGES).isdisjoint(path.parts):
             return False
         if "mlxdiag" in path.parts:
             return not path.as_posix().endswith(WRAPPERS)
@@ -158,7 +158,7 @@ def _ours(error: Exception) -> bool:
 def crash_site(error: Exception) -> str:
     """The innermost line of the library's models in a traceback, else of the library."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if "mlx_lm" in Path(frame.filename).parts]
+    inside = [frame for frame in frames if not set(PACKAGES).isdisjoint(Path(frame.filename).parts)]
     of_models = [frame for frame in inside if "models" in Path(frame.filename).parts]
     found = of_models or inside
     return place(found[-1].filename, found[-1].lineno or 0) if found else ""

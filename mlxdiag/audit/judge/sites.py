@@ -16,6 +16,8 @@ from typing import Any
 
 from mlxdiag.audit.judge.trial import Trial
 
+PACKAGES = ("mlx_lm", "transformers")
+"""Folders of audited libraries."""
 MAKERS = frozenset({"create_attention_mask", "create_causal_mask", "make_mask", "create_ssm_mask"})
 SHARED = frozenset({"base.py", "cache.py", "rope_utils.py", "switch_layers.py"})
 """Modules of the library that families call into: the line looked for is the family's own."""
@@ -107,7 +109,8 @@ def caller(frame: FrameType) -> str:
 def place(filename: str, line: int) -> str:
     """`mlx_lm/models/gemma2.py:176`."""
     parts = Path(filename).parts
-    at = len(parts) - 1 - parts[::-1].index("mlx_lm") if "mlx_lm" in parts else max(len(parts) - 2, 0)
+    package = next((name for name in PACKAGES if name in parts), None)
+    at = len(parts) - 1 - parts[::-1].index(package) if package is not None else max(len(parts) - 2, 0)
     return f"{'/'.join(parts[at:])}:{line}"
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 from numpy.typing import NDArray
 
 from mlxdiag.audit.judge.tame import tamed
+from mlxdiag.audit.libraries import table
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.replay import entries
@@ -20,11 +19,6 @@ from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
 from mlxdiag.replay.stage import Group
 from mlxdiag.traces.types import Entry, Row, Trace
-
-BUFFER_STEP = 4
-"""Slots by which caches grow while a schedule runs. The library has 256, which no schedule fills: what is
-wrong where a buffer grows would never be reached. A smaller one makes no difference to what caches answer,
-and all families give the same cells with either."""
 
 
 class RefusedError(ValueError):
@@ -51,6 +45,7 @@ class Trial(Runner):
         tolerance: float,
     ) -> None:
         self.identity = instance.backend.identity()
+        self.audited = table.of(instance)
         super().__init__(
             instance,
             plan,
@@ -64,33 +59,31 @@ class Trial(Runner):
         self.step = 0
 
     def run(self) -> Trace:
-        """As `Runner.run`, on caches whose buffers grow by `BUFFER_STEP`."""
-        with _small_buffers():
+        """As `Runner.run`, on caches whose buffers grow in small steps."""
+        with self.audited.small_buffers():
             return super().run()
 
     def _fresh(self) -> list[Any]:
         caches = super()._fresh()
-        if self.drafts and not _can_trim(caches):
-            raise RefusedError(
-                f"speculative decoding requires a trimmable prompt cache (got {_names(caches)})"
-            )
+        if self.drafts and (why := self.audited.untrimmable(caches)) is not None:
+            raise RefusedError(f"speculative decoding requires a trimmable prompt cache (got {why})")
         return caches
 
     def _cut(self, op: Cut, caches: list[Any]) -> None:
-        if op.phase == "trim" and not _can_trim(caches):
-            raise RefusedError(f"can_trim_prompt_cache is false here ({_names(caches)}): nothing is trimmed")
+        if op.phase == "trim" and (why := self.audited.untrimmable(caches)) is not None:
+            raise RefusedError(f"{self.audited.asks_trim} is false here ({why}): nothing is trimmed")
         super()._cut(op, caches)
 
     def _event(self, op: Event) -> None:
         if op.phase == "quantize":
             caches = [cache for group in self._groups(op.seqs) for cache in group.caches]
-            if not any(hasattr(cache, "to_quantized") for cache in caches):
+            if not self.audited.quantises(caches):
                 raise RefusedError("no cache of this family says that it can be quantised: none is")
         super()._event(op)
 
     def _shorten(self, caches: list[Any], tokens: int) -> None:
-        if not _can_trim(caches):
-            raise RefusedError(f"can_trim_prompt_cache is false of the stored prefix ({_names(caches)})")
+        if (why := self.audited.untrimmable(caches)) is not None:
+            raise RefusedError(f"{self.audited.asks_trim} is false of the stored prefix ({why})")
         super()._shorten(caches, tokens)
 
     def _forward(self, op: Forward, step: int) -> Entry:
@@ -132,31 +125,3 @@ class Trial(Runner):
         if compared is not None and compared.wrong:
             self.differences.append(Difference(self.step, feed.seq, compared.wrong))
         return compared
-
-
-@contextmanager
-def _small_buffers() -> Iterator[None]:
-    from mlx_lm.models import cache as library
-
-    held: dict[Any, int] = {
-        kind: vars(kind)["step"]
-        for kind in vars(library).values()
-        if isinstance(kind, type) and isinstance(vars(kind).get("step"), int)
-    }
-    try:
-        for kind in held:
-            kind.step = BUFFER_STEP
-        yield
-    finally:
-        for kind, step in held.items():
-            kind.step = step
-
-
-def _can_trim(caches: list[Any]) -> bool:
-    from mlx_lm.models.cache import can_trim_prompt_cache
-
-    return bool(can_trim_prompt_cache(caches))
-
-
-def _names(caches: list[Any]) -> str:
-    return ", ".join(sorted({type(cache).__name__ for cache in caches if not cache.is_trimmable()}))

@@ -12,6 +12,7 @@ from mlxdiag.audit.cell import Cell, Fault
 from mlxdiag.audit.judge import judge, reading
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.passes import Passes, Reference
+from mlxdiag.audit.libraries import table
 from mlxdiag.audit.repro.assemble import Subject, compose, forwards, module_of
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
@@ -125,7 +126,7 @@ def _of(
     seen, raises = codes, ""
     if not passes:
         reference = Reference(Passes(instance), plan, made)
-        trial = judge.kind_of(plan, "")(instance, plan, made, reference, tolerance)
+        trial = table.of(instance).trial(plan, "")(instance, plan, made, reference, tolerance)
         replayed = trial.run()
         cell = Cell(library="mlx-lm", family=family, scenario="", result="skipped")
         reading.write(cell, trace, reading.Run(trial, replayed, inspect_trace(replayed)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,15 @@ class _Mlx:
         mx.eval(logits, *more)
         read: np.ndarray[Any, Any] = np.array(logits.astype(mx.float32))
         return read
+
+    @contextmanager
+    def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> Iterator[None]:
+        held = instance.model.parameters()
+        instance.model.update(_moved(held, step, draw))
+        try:
+            yield
+        finally:
+            instance.model.update(held)
 
     def as_mask(self, visible: np.ndarray[Any, Any], queries: Any) -> Any:
         import mlx.core as mx
@@ -115,6 +124,20 @@ class _Mlx:
 
     def expect_drafts(self, caches: Caches) -> None:
         """Nothing: the library's caches take back what they can without being told."""
+
+
+def _moved(tree: Any, step: float, draw: np.random.Generator) -> Any:
+    """The parameters with every number multiplied by 1 + or - `step`."""
+    import mlx.core as mx
+
+    if isinstance(tree, dict):
+        return {name: _moved(part, step, draw) for name, part in tree.items()}
+    if isinstance(tree, list):
+        return [_moved(part, step, draw) for part in tree]
+    if not mx.issubdtype(tree.dtype, mx.floating):
+        return tree
+    signs = draw.integers(0, 2, tree.shape).astype(np.float32) * 2 - 1
+    return tree * (1 + step * mx.array(signs)).astype(tree.dtype)
 
 
 MLX = _Mlx()

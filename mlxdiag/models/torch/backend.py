@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,25 @@ class _Torch:
     def read(self, logits: Any, *more: Any) -> np.ndarray[Any, Any]:
         read: np.ndarray[Any, Any] = logits.detach().float().cpu().numpy()
         return read
+
+    @contextmanager
+    def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> Iterator[None]:
+        import torch
+
+        held = [(value, value.detach().clone()) for value in instance.model.parameters()]
+        with torch.no_grad():
+            for value, _ in held:
+                if value.is_floating_point():
+                    signs = torch.from_numpy(
+                        draw.integers(0, 2, tuple(value.shape)).astype(np.float32) * 2 - 1
+                    )
+                    value.mul_((1 + step * signs).to(value))
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for value, before in held:
+                    value.copy_(before)
 
     def as_mask(self, visible: np.ndarray[Any, Any], queries: Any) -> Any:
         """As it is: the probe knows for which implementation it is meant."""
