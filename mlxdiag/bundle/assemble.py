@@ -25,7 +25,7 @@ from mlxdiag.bundle.reproduce import controls, reproduction
 from mlxdiag.inspect.findings import Report, codes
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.reports.json import document, pretty
-from mlxdiag.traces.types import Trace
+from mlxdiag.traces.types import Entry, Header, Trace
 
 NAME_IN_HINTS = "bundle.zip"
 """What findings call the file, in the commands that they propose."""
@@ -69,9 +69,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     Raises:
         UnreadableError: the trace, a log or the model's config cannot be read at all.
     """
-    source = inputs.read_trace(order.trace)
-    whole = _judge(source.trace)
-    source = inputs.excerpt(source, _first_step(whole))
+    source, whole = _read(order.trace)
     logs = {f"logs/{number}.log": inputs.read_log(path) for number, path in enumerate(order.logs, 1)}
     taken = Ledger()
     machine = facts.of_this_machine()
@@ -145,6 +143,19 @@ def _texts(trace: Trace) -> list[str]:
 def _log(name: str, lines: list[str], cleaner: Messages) -> list[str]:
     cleaner.ledger.member = name
     return list(Lines(cleaner).clean(lines))
+
+
+def _read(path: Path) -> tuple[inputs.Source, Report]:
+    """The trace, cut to what goes in, and the report on the whole of it."""
+    judges: list[Inspector] = []
+
+    def judge(header: Header) -> Callable[[Entry], object]:
+        judges.append(Inspector(header, source=NAME_IN_HINTS))
+        return judges[0].feed
+
+    source = inputs.read_trace(path, judge)
+    whole = judges[0].close(truncated=source.truncated)
+    return inputs.excerpt(source, path, _first_step(whole)), whole
 
 
 def _judge(trace: Trace) -> Report:

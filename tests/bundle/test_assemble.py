@@ -119,6 +119,7 @@ def test_a_trace_that_is_broken_in_the_middle_gives_what_comes_before(tmp_path):
 
 def test_an_excerpt_lies_around_the_first_error_and_names_what_it_has_cost(monkeypatch):
     monkeypatch.setattr(inputs, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(inputs, "EXCERPT", 4)
     bundle = made()  # the first error is at step 5, MD609 at the last one
     assert [entry.step for entry in parse(bundle.members["trace.yaml"].decode()).entries] == [
         None,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from mlxdiag.errors import UnreadableError, UsageError
 from mlxdiag.traces.reader import open_stream
-from mlxdiag.traces.types import Entry, Trace
+from mlxdiag.traces.types import Entry, Header, Trace
 
 MOST_ENTRIES = 2_000
-"""Of a longer trace this many go into the bundle, without a gap, with what announces its models."""
+"""A trace of up to as many entries goes into the bundle whole."""
+EXCERPT = 1_000
+"""Of a longer one this many go, without a gap, with what announces its models."""
 LONGEST_LINE = 1 << 20
 """Characters of a log's line that are read; a longer one is a request or an answer, and stays out anyway."""
 _BLOCK = 1 << 20
@@ -22,55 +25,89 @@ _BLOCK = 1 << 20
 class Source(msgspec.Struct, frozen=True):
     """A trace as far as it could be read."""
 
-    trace: Trace
+    header: Header
+    entries: list[Entry]
+    """Empty where there are more than a bundle holds: then `excerpt` reads those again that it takes."""
+    steps: tuple[int | None, ...]
+    """Of every entry that could be read."""
+    truncated: bool = False
     notes: tuple[str, ...] = ()
     """Why it ends early, and what of it is left out."""
     warnings: tuple[str, ...] = ()
 
+    @property
+    def trace(self) -> Trace:
+        """What of it is here."""
+        return Trace(self.header, self.entries, (), self.truncated)
 
-def read_trace(path: Path) -> Source:
+
+def read_trace(path: Path, judge: Callable[[Header], Callable[[Entry], Any]]) -> Source:
     """Half a trace is better than none: what comes before the first broken entry.
+
+    `judge` is given the header, and what it returns is given each entry; of a long trace none is kept.
 
     Raises:
         UnreadableError: nothing of it can be read.
-        UsageError: it is a bundle already.
+        UsageError: it is a bundle already, or a pipe.
     """
     from mlxdiag.bundle.pack import opening
 
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(
+            f"{path} is a pipe or a device, and a trace is read twice here: write it to a file first"
+        )
     if opening.is_bundle(path):
         raise UsageError(f"{path} is a bundle already: mlxdiag verify {path}")
     entries: list[Entry] = []
+    steps: list[int | None] = []
     notes: list[str] = []
     with open_stream(path) as stream:
+        feed = judge(stream.header)
         broken: UnreadableError | None = None
         try:
-            entries.extend(stream)
+            for entry in stream:
+                feed(entry)
+                steps.append(entry.step)
+                if len(steps) <= MOST_ENTRIES:
+                    entries.append(entry)
         except UnreadableError as error:
             broken = error
         if broken is not None:
-            if not entries:
+            if not steps:
                 raise broken
-            notes.append(f"the trace can be read up to its entry {len(entries)}; what comes after is broken")
+            notes.append(f"the trace can be read up to its entry {len(steps)}; what comes after is broken")
         if stream.truncated:
             notes.append("the trace was cut off in the middle of its last line, as by a crash")
-        trace = Trace(stream.header, entries, (), stream.truncated or broken is not None)
-        return Source(trace, tuple(notes), tuple(stream.warnings))
+        return Source(
+            stream.header,
+            entries if len(entries) == len(steps) else [],
+            tuple(steps),
+            stream.truncated or broken is not None,
+            tuple(notes),
+            tuple(stream.warnings),
+        )
 
 
-def excerpt(source: Source, step: int | None) -> Source:
+def excerpt(source: Source, path: Path, step: int | None) -> Source:
     """Of a long trace its beginning where `step` is in that, else what lies around `step`, else its end."""
-    entries = source.trace.entries
-    if len(entries) <= MOST_ENTRIES:
+    total = len(source.steps)
+    if total <= MOST_ENTRIES:
         return source
-    at = next((i for i, entry in enumerate(entries) if step is not None and entry.step == step), None)
-    start = len(entries) - MOST_ENTRIES
-    if at is not None:
-        start = 0 if at < MOST_ENTRIES else min(start, at - MOST_ENTRIES // 2)
-    kept = [entry for entry in entries[:start] if entry.kind == "model"]
-    kept += entries[start : start + MOST_ENTRIES]
-    note = f"of {len(entries)} entries {MOST_ENTRIES} are here, from number {start + 1} on"
-    trace = Trace(source.trace.header, kept, (), source.trace.truncated)
-    return Source(trace, (*source.notes, note), source.warnings)
+    start = total - EXCERPT
+    if step is not None and step in source.steps:
+        at = source.steps.index(step)
+        start = 0 if at < EXCERPT else min(start, at - EXCERPT // 2)
+    kept = list(_window(path, start))
+    note = f"of {total} entries {EXCERPT} are here, from number {start + 1} on"
+    return msgspec.structs.replace(source, entries=kept, notes=(*source.notes, note))
+
+
+def _window(path: Path, start: int) -> Iterator[Entry]:
+    """Entries from `start` on, and before them what announces the models."""
+    with open_stream(path) as stream:
+        for number, entry in zip(range(start + EXCERPT), stream, strict=False):
+            if number >= start or entry.kind == "model":
+                yield entry
 
 
 def read_log(path: Path) -> list[str]:
