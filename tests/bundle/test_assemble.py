@@ -63,9 +63,10 @@ def _with_manifest(bundle):
 
 def test_a_whole_log_of_secrets_leaves_none_in_any_member(tmp_path, key_folder):
     texts = list(planted())
-    log = tmp_path / "server.log"
-    log.write_text("\n".join(text for _, _, text in texts), encoding="utf-8")
-    bundle = made(logs=(log,), drop=True)
+    logs = {place: tmp_path / f"{place}.log" for place, _, _ in texts}
+    for place, log in logs.items():
+        log.write_text("\n".join(text for where, _, text in texts if where == place), encoding="utf-8")
+    bundle = made(logs=tuple(logs.values()), drop=True)
     for name, data in bundle.members.items():
         shown = data.decode()
         found = {secret.text for _, secret, _ in texts if secret.text != "Hi" and left(secret, shown)}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mlxdiag.bundle.redact import detector
 from mlxdiag.bundle.redact.facts import Facts
 from tests.bundle.cleaning import cleaned
+from tests.bundle.corpus.attacks import ATTACKS
 from tests.bundle.corpus.clean import FRAMES, LINES
 from tests.bundle.corpus.places import PLACES, planted
 from tests.bundle.corpus.secrets import SECRETS, Secret
@@ -27,6 +28,26 @@ WORDS_SEEN = 0.88
 def left(secret: Secret, text: str) -> list[str]:
     """Pieces of the secret that stand in the text as they are."""
     return [tell for tell in secret.tells if re.search(rf"(?<!\w){re.escape(tell)}(?!\w)", text)]
+
+
+def standing(tells: tuple[str, ...], shown: str) -> list[str]:
+    """What tells and stands in a cleaned log, whose line numbers are nobody's."""
+    text = re.sub(r"^ *\d+\| ", "", shown, flags=re.MULTILINE)
+    return [
+        tell for tell in tells if re.search(rf"{_edge(tell)}{re.escape(tell)}{_edge(tell, after=True)}", text)
+    ]
+
+
+def _edge(tell: str, *, after: bool = False) -> str:
+    """A number may stand inside of a word and tell as much."""
+    inside = r"\d" if tell.isdigit() else r"\w"
+    return f"(?!{inside})" if after else f"(?<!{inside})"
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_nothing_that_tells_is_left_of(attack):
+    assert standing(attack.tells, attack.text) == list(attack.tells)
+    assert standing(attack.tells, cleaned(attack.text)) == []
 
 
 def test_the_corpus_is_as_large_as_promised():

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any, Protocol
 
+from mlxdiag.bundle.redact import counters
+
 STRINGS = (
     "object", "finish_reason", "role", "type", "level", "phase", "status", "stop_reason", "done_reason",
     "event",
@@ -71,14 +73,35 @@ def _value(value: Any, key: str, above: str, cleaner: Cleaner, depth: int) -> An
         return _mapping(value, key, cleaner, depth)
     if isinstance(value, list):
         if value and all(isinstance(one, int | float) for one in value):
-            short = len(value) <= LONGEST_LIST and key not in IDS
-            return value if short else _gone(value, f"[{len(value)} numbers]", cleaner)
+            return value if _is_shape(value, key) else _gone(value, f"[{len(value)} numbers]", cleaner)
         return [_value(one, key, above, cleaner, depth + 1) for one in value]
     if isinstance(value, str):
         return _string(value, key, above, cleaner)
-    if key in IDS and not isinstance(value, bool) and value is not None:
+    if isinstance(value, bool) or value is None:
+        return value
+    if key in IDS:
         return _gone(value, "[id]", cleaner)
+    if not _is_count(value, key):
+        cleaner.take("integer", "")
+        return "[n]"
     return value
+
+
+def _is_count(value: int | float, key: str) -> bool:
+    """A digit, a fraction, or a number whose name says what it counts."""
+    if isinstance(value, float) and abs(value) < 100:
+        return True
+    return (isinstance(value, int) and abs(value) < 10) or (
+        counters.counts(key) and counters.plausible(str(value))
+    )
+
+
+def _is_shape(value: list[Any], key: str) -> bool:
+    whole = [one for one in value if isinstance(one, int)]
+    if key in IDS or len(whole) < len(value):
+        return key not in IDS and len(value) <= LONGEST_LIST and all(abs(one) < 100 for one in value)
+    known = counters.parts_of(key)[-1:] and counters.parts_of(key)[-1] in counters.words("shapes")
+    return bool(known) and counters.is_shape(key, whole)
 
 
 def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> dict[str, Any]:
@@ -87,6 +110,7 @@ def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> d
         if (
             len(name) <= LONGEST_KEY
             and len(name.split()) <= LONGEST_STRING
+            and any(c.isalpha() for c in name)
             and cleaner.name(name) is not None
         ):
             shown[name] = _value(one, name, key, cleaner, depth + 1)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from re import Match
 
+from mlxdiag.bundle.redact import counters
+from mlxdiag.bundle.redact.publishers import is_public
 from mlxdiag.bundle.redact.rules import ENVIRONMENT, KEYED
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
 
@@ -35,6 +37,14 @@ _NAME = re.compile(
 )
 _FLAG = re.compile(r"(?<![\w-])--?(?P<key>[A-Za-z][\w-]*)(?P<sep>=|\s+|[\"'],\s*[\"'])")
 _ASSIGNED = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9_]{2,})=(?P<value>\"[^\"]*\"?|'[^']*'?|\S*)")
+_SPOKEN = re.compile(
+    r"(?<![\w-])(?P<key>password|passwd|passphrase|passcode|pwd|pin|otp|(?:2fa|mfa|totp)(?: code)?|api[ _]key|access token)"
+    r"(?P<sep>\s+(?:is |was )?)(?!(?:is|was|for|of|in|not|and|or|must|missing|invalid|failed|required|provided)\b)"
+    r"(?P<value>[^\s\"',;)\]}\ue000]+)",
+    re.IGNORECASE,
+)
+"""A secret that stands behind its name and a blank."""
+_PROGRAM_TEXT = re.compile(r"[A-Za-z_(\[{*-]|\d+[,)\s]|\d*\Z")
 _QUOTED = re.compile(r"(?:[bruf]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')", re.DOTALL)
 _UP_TO_BREAK = re.compile(r"[^\s,;)\]}\"'&|]+")
 _UP_TO_FLAG = re.compile(r"(?:(?!\s--?[A-Za-z]).)+", re.DOTALL)
@@ -47,11 +57,33 @@ _SWITCH = re.compile(
 )
 
 
-def clean(text: str, vocabulary: Vocabulary, put: Put) -> str:
-    """`text` with the values of telling names replaced."""
+OPEN_ENDED = (
+    "prompt", "prompts", "content", "text", "user", "assistant", "human", "completion", "response", "generated",
+    "generated_text", "question", "answer", "instruction", "instructions", "messages", "body", "transcript",
+)  # fmt: skip
+"""Behind these a text without quotes goes on in the next lines, as far as anybody knows."""
+
+
+def clean(text: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) -> str:
+    """`text` with the values of telling names replaced.
+
+    `source`: it is a line of program text, where `output = f(x)` holds no output.
+    """
     text = _ASSIGNED.sub(lambda match: _environment(match, put), text)
     text = _walk(_FLAG, text, vocabulary, put)
-    return _walk(_NAME, text, vocabulary, put)
+    text = _SPOKEN.sub(lambda m: m["key"] + m["sep"] + put("secret", m["value"], _mark("secret")), text)
+    return _walk(_NAME, text, vocabulary, put, source=source)
+
+
+def goes_on(text: str) -> bool:
+    """Whether a text begins in this line that has no quotes, so that nobody knows where it ends."""
+    for match in _NAME.finditer(text):
+        last = kind(match["key"]) == "content" and match["key"].lower().replace("-", "_").split(".")[-1]
+        rest = text[match.end() :]
+        if last in OPEN_ENDED and not match["close"] and re.match(r"[^\W\d]|\S{1,3}$|\d+ [^\W\d]", rest):
+            if not _may_stay("content", match["key"], rest, Vocabulary(), text[: match.start()]):
+                return not _NOTHING.match(rest)
+    return False
 
 
 @cache
@@ -78,7 +110,9 @@ def _mark(rule: str) -> str:
     return next(mark for name, _, _, mark in KEYED if name == rule)
 
 
-def _walk(pattern: re.Pattern[str], text: str, vocabulary: Vocabulary, put: Put) -> str:
+def _walk(
+    pattern: re.Pattern[str], text: str, vocabulary: Vocabulary, put: Put, *, source: bool = False
+) -> str:
     """Every name in turn; what a replaced value held is not looked at again."""
     done, at = [], 0
     while match := pattern.search(text, at):
@@ -89,6 +123,8 @@ def _walk(pattern: re.Pattern[str], text: str, vocabulary: Vocabulary, put: Put)
             rule = "person"
         if rule == "id" and match["key"].lower() == "request" and "=" not in match["sep"]:
             rule = None  # what follows is the request itself: its line, or its body
+        if source and rule not in ("secret", "token-ids") and _PROGRAM_TEXT.match(text, start):
+            rule = None
         if rule is not None and not _is_special(text, match):
             end = _end(rule, match, text, flag=pattern is _FLAG)
             if end > start and _may_stay(
@@ -152,13 +188,15 @@ def _may_stay(rule: str, key: str, value: str, vocabulary: Vocabulary, before: s
     if rule == "id":
         return whole and key.lower() not in ("pid", "ppid", "tid", "thread_id")
     if rule == "model-name":
-        return whole or vocabulary.knows(bare)
+        source = key.lower() in ("file", "path") and bare.endswith((".py", ".rs", ".cpp", ".go", ".swift"))
+        return whole or is_public(bare, vocabulary) or (source and vocabulary.knows(bare))
     return whole or (rule == "host" and _LOOPBACK.match(bare) is not None)
 
 
 def _environment(match: Match[str], put: Put) -> str:
     name, value = match["name"], match["value"]
-    if re.fullmatch(r"[\"']?[\d.,/x%-]{1,12}[\"']?[,;)\]]?", value) or not value:
+    number = re.fullmatch(r"[\"']?[\d.,/x%-]{1,12}[\"']?[,;)\]]?", value) is not None
+    if not value or (number and (len(value) == 1 or name in ENVIRONMENT or counters.counts(name.lower()))):
         return match.group()
     if name in ENVIRONMENT and _SWITCH.fullmatch(value):
         return match.group()

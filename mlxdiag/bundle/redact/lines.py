@@ -9,31 +9,27 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from mlxdiag.bundle.redact import heads, keyed
 from mlxdiag.bundle.redact.message import Messages
+from mlxdiag.bundle.redact.opened import Opened
 from mlxdiag.bundle.redact.paths import LIBRARIES, PACKAGES
 
 LONGEST_LINE = 20_000
 """Characters. A longer line is a request or an answer."""
+NO_TIME = -1
 FIRST_LINES, LAST_LINES = 300, 1_700
 """Of a longer log the middle is left out: a start-up and an end are what a maintainer reads."""
 
-_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|[IWE])"
-_TIME = r"[\[(]?\d{2,4}[-/]\d{2}[-/T ]?\d{0,4}[T ,]?\d{0,2}:?\d{0,2}(?::\d{2})?[\d.,]*(?:Z|[+-]\d{2}:?\d{2})?"
-
 RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("time first", re.compile(rf"{_TIME}(?:\s*[\])])?[ ,;-]")),
-    ("clock first", re.compile(r"\[?\d{1,2}:\d{2}:\d{2}[.,\d]*\]?\s")),
-    ("level first", re.compile(rf"[\[(]?{_LEVEL}\b[\])]?\s*[:\d\[ |(-]")),
+    ("level first", re.compile(rf"[\[(]?{heads.LEVEL}\b[\])]?\s*[:\d\[ |(-]")),
     ("key=value", re.compile(r"time=\S+ level=")),
     ("process first", re.compile(r"\([A-Za-z]+[\w ]*\bpid=\d+\)\s")),
-    ("syslog", re.compile(r"[A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} ")),
     (
         "llama.cpp",
         re.compile(
             r"(?:slot|srv|que|main|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info)\s*[\w:]*\s*:"
         ),
     ),
-    ("llama.cpp, timed", re.compile(r"\d+\.\d{2}\.\d{3}\.\d{3} [A-Z] ")),
     (
         "traceback",
         re.compile(
@@ -52,7 +48,8 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("native frame", re.compile(r"\s*(?:#?\d+:? |at |frame #\d+)")),
-    ("request", re.compile(r"(?:GET|POST|PUT|DELETE) /")),
+    ("request", re.compile(r"(?:GET|POST|PUT|DELETE) /|[\w.:\[\]]+ - - \[")),
+    ("out of memory", re.compile(r"(?:[A-Z][A-Za-z]+ )?(?:backend )?out of memory\b", re.IGNORECASE)),
     (
         "statistics",
         re.compile(
@@ -69,24 +66,28 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("assignment", re.compile(r"\s*(?:export )?[A-Z][A-Z0-9_]{2,}=")),
     ("numbers", re.compile(r"[\[(]?[\w.\]]+\s*[=:]\s*[\[(]?-?\d")),
-    ("module first", re.compile(r"\[[a-z_]+(?:[ -]\w+)?\]")),
+    ("module first", re.compile(r"\[[A-Za-z_]+(?:[ -]\w+)?(?:\.(?:py|go|rs|cpp))?(?::\d+)?\]")),
     ("importer line", re.compile(r"(?:RequestOutput|SchedulerOutput|CompletionOutput)\(|MLX/\w+\.swift")),
 )
 """How a line begins that a program of this field printed about itself."""
 
 _FRAME = re.compile(r"\s*File \"(?P<path>[^\"\n]+)\", line \d+(?:, in [\w.<>]+)?\s*$")
 _AT = re.compile(r"\s*[^\s()]+\.py\(\d+\): \S+\s*$")
+_COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
 _RULER = re.compile(r"\s*[-=*#~^_+.\s|]+$")
 _JSON = re.compile(r"\s*(?:data: )?[{\[]")
 _DONE = re.compile(r"data: \[DONE\]$")
 _SYSLOG = re.compile(
-    r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} )(?P<host>\S+) "
+    rf"(?P<time>{heads.DATED[-1]} )(?P<host>\S+) "
     r"(?P<program>[\w./-]+?)(?P<pid>\[\d+\])?: "
 )
 _PREFIXED = re.compile(r"(?P<host>[A-Za-z][\w.-]*) (?P<program>[\w.-]+)\[(?P<pid>\d+)\]: ")
 _COMPOSE = re.compile(r"(?P<service>[\w.-]{1,64}) +\| ")
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_LEADING = re.compile(rf"(?P<head>{_TIME}[\])]?(?: - |[ ,]+)?(?:\[?{_LEVEL}\]?[ :-]*)?)")
+_SURE = re.compile(
+    r"(?:INFO:\s+)?(?:127\.0\.0\.1|localhost|0\.0\.0\.0)(?::\d{1,5})? -(?: - \[[^\]]*\])? \"[A-Z]{3,7} /[\w/]* HTTP/[\d.]+\" \d{3}"
+)
+"""A request line, of which nothing is anybody's text."""
 _HOME = re.compile(r"(?:/(?:Users|home)/|[A-Za-z]:\\{1,2}Users\\{1,2})([^/\\\s\"'`,;:)\]]{2,})")
 _VOLUME = re.compile(r"/(?:Volumes|media/[^/\s]+|mnt)/([^/\n\"'`,;:)\]]{2,})")
 
@@ -108,15 +109,20 @@ class Lines:
         self._in_library: bool | None = None
         """Whether the frame just read is a library's; None: no frame."""
         self._in_key = False
+        self._opened = Opened()
+        self._goes_on: int | None = None
+        """The kind of time (`heads.stamp`) of the record whose text has no end; NO_TIME: it bears none."""
 
     def clean(self, lines: Iterable[str]) -> Iterator[str]:
         """The log with its line numbers; runs of lines that stay out are told as one."""
-        first_out = out_of = 0
-        for number, line in _ends(lines):
-            shown = None if line is None else self.line(line)
-            if shown is None:
+        first_out = out_of = opened = 0
+        for number, line, is_middle in _ends(lines):
+            was_open = self._is_open
+            shown = self.line(line)
+            opened = number if self._is_open and not was_open else opened
+            if shown is None or is_middle:
                 first_out = first_out or number
-                if line is None:
+                if is_middle:
                     self._messages.ledger.take("middle")
                 out_of = number
                 continue
@@ -125,12 +131,19 @@ class Lines:
                 first_out = 0
             yield f"{number:6}| {shown}"
         if first_out:
-            yield _gap(first_out, out_of)
+            yield _gap(first_out, out_of, opened if self._is_open else 0)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._opened.open or self._goes_on is not None
 
     def line(self, line: str) -> str | None:
         """One line, cleaned; None where it stays out."""
         line = _COLOURS.sub("", line.rstrip("\r\n")).replace("\t", "    ").rstrip()
         ledger = self._messages.ledger
+        if self._is_inside(line):
+            ledger.take("open", line)
+            return None
         if "-----BEGIN" in line or self._in_key:
             self._in_key = "-----END" not in line
             ledger.take("private-key", line)
@@ -144,21 +157,38 @@ class Lines:
         if self._in_library is not None and line.startswith("    "):
             return self._source(line)
         self._in_library = None
+        self._opened.feed(line)
         if not line or _RULER.match(line) or _DONE.match(line):
             return line
         return self._record(line)
+
+    def _is_inside(self, line: str) -> bool:
+        """Whether the line belongs to what an earlier one opened; it may be the one that closes it."""
+        if self._opened.open:
+            self._opened.feed(line)
+            return True
+        if self._goes_on is None:
+            return False
+        stamp = heads.stamp(line)
+        ends = stamp == self._goes_on or (self._goes_on == NO_TIME and stamp is not None)
+        if ends or _SURE.match(line):
+            self._goes_on = None
+            return False
+        return True
 
     def _record(self, line: str) -> str | None:
         head, rest = self._sender(line)
         if _AT.match(rest):
             return head + self._messages.clean(rest)
-        known = _JSON.match(rest) or any(pattern.match(rest) for _, pattern in RECORDS)
+        stamp = heads.stamp(rest)
+        known = stamp is not None or _JSON.match(rest) or any(p.match(rest) for _, p in RECORDS)
         if not known and not head:
             self._messages.ledger.take("line", line)
             return None
-        leading = _LEADING.match(rest)
-        cut = leading.end() if leading is not None else 0
-        return head + rest[:cut] + self._messages.clean(rest[cut:])
+        command = _COMMAND.match(rest) is not None
+        if not command and not self._opened.open and keyed.goes_on(rest):
+            self._goes_on = NO_TIME if stamp is None else stamp
+        return head + self._messages.clean(rest, command=command)
 
     def _sender(self, line: str) -> tuple[str, str]:
         """What stands before the record: a host and a process, or a container."""
@@ -185,25 +215,26 @@ class Lines:
 
     def _source(self, line: str) -> str:
         if self._in_library:
-            return "    " + self._messages.clean(line.strip())
+            return "    " + self._messages.clean(line.strip(), source=True)
         self._messages.ledger.take("source-line", line)
         return "    [source line]"
 
 
-def _ends(lines: Iterable[str]) -> Iterator[tuple[int, str | None]]:
-    """Numbered lines, with None for those between the first and the last."""
+def _ends(lines: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
+    """Numbered lines, and whether they lie between the first and the last."""
     waiting: deque[tuple[int, str]] = deque()
     for number, line in enumerate(lines, 1):
         if number <= FIRST_LINES:
-            yield number, line
+            yield number, line, False
             continue
         waiting.append((number, line))
         if len(waiting) > LAST_LINES:
-            yield waiting.popleft()[0], None
-    yield from waiting
+            yield *waiting.popleft(), True
+    yield from ((number, line, False) for number, line in waiting)
 
 
-def _gap(first: int, last: int) -> str:
+def _gap(first: int, last: int, opened: int = 0) -> str:
+    never = f": what line {opened} opens is not closed" if opened else ""
     if first == last:
-        return f"{first:6}| [line left out]"
-    return f"{first:6}| [lines {first} to {last} left out]"
+        return f"{first:6}| [line left out{never}]"
+    return f"{first:6}| [lines {first} to {last} left out{never}]"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from re import Match
 
-from mlxdiag.bundle.redact import jsontext, keyed, paths
+from mlxdiag.bundle.redact import clauses, commands, counters, heads, jsontext, keyed, paths, vouched
 from mlxdiag.bundle.redact.ledger import Ledger
 from mlxdiag.bundle.redact.pseudonym import Pseudonyms
 from mlxdiag.bundle.redact.rules import RULES
@@ -24,11 +24,22 @@ LONGEST_SHAPE = 8
 _ID = next(rule for rule in RULES if rule.name == "id")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-_COMMIT = re.compile(r"\b(?:commit|rev|revision|git|HEAD|build|main@)[\s:=@(]+[0-9a-f]{7,40}\b(?![0-9a-f])")
+_COMMIT = re.compile(
+    r"\b(?:commit|rev|revision|HEAD|main@)[\s:=@(]+(?=[0-9a-f]*[a-f])(?:[0-9a-f]{7,9}|[0-9a-f]{40})\b(?![0-9a-f])"
+)
 _VERSION = re.compile(
-    r"(?<![\w.])v?\d+(?:\.\d+){1,3}(?:[.-]?(?:dev|rc|post|alpha|beta|a|b)\.?\d*)?"
+    r"(?<![\w.])(?P<key>[A-Za-z][\w.-]*?)(?P<sep>[ =:@(/-]+v?)\d+(?:\.\d+){1,3}(?:[.-]?(?:dev|rc|post|alpha|beta|a|b)\.?\d*)?"
     r"\+(?:g?[0-9a-f]{7,12}|cu\d+|cpu)(?!\w)"
 )
+_LETTERS = re.compile(
+    r"(?<![\w.'])[A-Za-z](?:[ ._*\u00b7-]{1,3}[A-Za-z]){3,}(?![\w'])|(?<!\w)[A-Za-z](?:, ?[A-Za-z]){5,}(?!\w)"
+)
+_PAIRS = re.compile(
+    r"(?<!\w)(?=[0-9A-Fa-f :,-]*\d)(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:-]+){5,}[0-9A-Fa-f]{2}(?!\w)"
+)
+_POINTER = re.compile(r"(?<!\w)0x[0-9a-fA-F]+(?!\w)")
+_HEX_TEXT = re.compile(r"(?<!\w)(?=[0-9a-fA-F]*[a-fA-F])(?=[0-9a-fA-F]*\d)(?:[0-9a-fA-F]{2}){4,}(?!\w)")
+_ROW_OF_NUMBERS = re.compile(r"\[n\](?:[\s,;|/.-]+\[n\]){2,}")
 _HEX = re.compile(r"(?<!\w)(?:0x)?[0-9a-fA-F]{16,}(?!\w)")
 _ENCODED = re.compile(r"(?<![\w/+=-])[A-Za-z0-9+/_=-]{20,}={0,2}")
 _INTEGERS = re.compile(
@@ -39,6 +50,7 @@ _QUOTE = re.compile(
     r"(?P<before>\bmsg=)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?<!\w)'(?P<single>(?:[^'\\]|\\.)*)'(?!\w)"
     r"|`(?P<back>[^`]*)`)"
 )
+_ROW_OF_QUOTES = re.compile(r"(?:([\"'])[A-Za-z][\w ]*\1\s*[,;|]?\s*){3,}")
 _UNCLOSED = re.compile(r"\"|(?<!\w)'(?=\w)|`")
 _WORD = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
 
@@ -58,6 +70,7 @@ class Messages:
         self.vocabulary = vocabulary
         self.pseudonyms = pseudonyms
         self._marks: list[str] = []
+        self._judges_sentences = True
         self._facts: re.Pattern[str] | None = None
         self.learn(facts)
 
@@ -74,10 +87,14 @@ class Messages:
         vocabulary = Vocabulary(self.vocabulary.kept | frozenset(kept))
         other = Messages(Ledger(), vocabulary, self.pseudonyms)
         other._facts = self._facts
+        other._judges_sentences = False  # what it is asked about are this program's own
         return other
 
-    def clean(self, text: str) -> str:
-        """The message with placeholders; a message of mostly unknown words becomes its length."""
+    def clean(self, text: str, *, source: bool = False, command: bool = False) -> str:
+        """The message with placeholders; a message of mostly unknown words becomes its length.
+
+        `source`: it is a line of a library's program text. `command`: it is a command line.
+        """
         self._marks = []
         original = text
         if not text.isascii() or not text.isprintable():
@@ -90,10 +107,15 @@ class Messages:
             text = rule.pattern.sub(lambda m, rule=rule: self._replace(m, rule.name, rule.put), text)  # type: ignore[misc]
             if rule.name == "url":
                 text = paths.clean(text, self.vocabulary, self._put)
-        text = keyed.clean(text, self.vocabulary, self._put)
-        text = self._encoded(text)
-        text = self._quotes(text)
+        text = keyed.clean(text, self.vocabulary, self._put, source=source)
+        if command or commands.is_flagged(text):
+            text = commands.clean(text, _MARKED, self.vocabulary, self._put, whole=command)
+        text = self._encoded(text, source=source)
+        text = vouched.clean(text, self._shadow(text), self.vocabulary, self._put, source=source)
+        text = self._quotes(text, source=source)
         text, unknown, known = self._words(text)
+        if self._judges_sentences and not source and not command:
+            text = self._sentences(text)
         if unknown >= 3 and unknown > MOST_UNKNOWN * (unknown + known):
             self.ledger.take("message", original)
             return f"[message left out: {unknown + known} words]"
@@ -113,7 +135,13 @@ class Messages:
             self._marks = outer
 
     def take(self, rule: str, original: str) -> None:
-        """Count a removal; what had been removed from it before is not its own."""
+        """Count a removal; what had been removed from it before is not its own.
+
+        A number that nothing vouched for is not looked for again: the same digits count something elsewhere.
+        """
+        if rule == "integer":
+            self.ledger.take(rule)
+            return
         for piece in _MARKED.split(original)[::2]:
             if self._tells(piece):
                 self.ledger.take(rule, piece, count=0)
@@ -122,8 +150,9 @@ class Messages:
     def _tells(self, text: str) -> bool:
         """Whether finding it again would mean anything: known words and short numbers stand elsewhere too."""
         if any(c.isalpha() for c in text):
-            return not self.vocabulary.knows(text)
-        return not text.strip().isdigit() or len(text.strip()) >= SHORTEST_NUMBER
+            return any(not self.vocabulary.knows(word) for word in _WORD.findall(text))
+        long = sum(c.isdigit() for c in text) >= SHORTEST_NUMBER or text.count(".") == 3
+        return long and len(text.split()) == 1
 
     def _put(self, rule: str, original: str, mark: str) -> str:
         self.take(rule, original)
@@ -140,18 +169,33 @@ class Messages:
         return front + self._put(rule, match.group()[len(front) :], mark)
 
     def _protect(self, text: str) -> str:
-        """Commits and versions with a build part, which a later rule would take for hashes."""
-        for pattern in (_COMMIT, _VERSION):
-            text = pattern.sub(lambda m: self.keep(m.group()), text)
-        return text
+        """Days with their times, and commits and versions, which a later rule would take for something else."""
+        text = heads.times().sub(lambda m: self.keep(m.group()), text)
+        text = _COMMIT.sub(lambda m: self.keep(m.group()), text)
 
-    def _encoded(self, text: str) -> str:
+        def version(match: Match[str]) -> str:
+            known = match["key"].lower() in counters.words("libraries")
+            return (
+                match["key"] + match["sep"] + self.keep(match.group()[match.end("sep") - match.start() :])
+                if known
+                else match.group()
+            )
+
+        return _VERSION.sub(version, text)
+
+    def _encoded(self, text: str, *, source: bool) -> str:
+        if not source:
+            for pattern in (_LETTERS, _PAIRS):
+                text = pattern.sub(lambda m: self._put("encoded", m.group(), "[encoded]"), text)
         text = _HEX.sub(self._hash, text)
+        for pattern in (_POINTER, _HEX_TEXT):
+            text = pattern.sub(lambda m: self._put("encoded", m.group(), "[hex]"), text)
         text = _INTEGERS.sub(self._integers, text)
 
         def judge(match: Match[str]) -> str:
-            if self.vocabulary.knows(match.group()):
-                return match.group()
+            pieces = match.group().split("=")
+            if all(piece.isdigit() or self.vocabulary.knows(piece) for piece in pieces):
+                return match.group()  # of a number the next rule decides
             return self._put("encoded", match.group(), "[encoded]")
 
         return _ENCODED.sub(judge, text)
@@ -163,7 +207,23 @@ class Messages:
         count = len(re.findall(r"\d+", match.group()))
         return self._put("integers", match.group(), f"[{count} integers]")
 
-    def _quotes(self, text: str) -> str:
+    def _shadow(self, text: str) -> str:
+        """`text` with fillers for the marks: one for source files, behind which a line's number stands."""
+
+        def filler(match: Match[str]) -> str:
+            source = self._marks[int(match[1])].endswith(paths.SOURCES)
+            return (vouched.SOURCE if source else vouched.HIDDEN) * len(match.group())
+
+        return _MARKED.sub(filler, text)
+
+    def _sentences(self, text: str) -> str:
+        for start, end in reversed(list(clauses.sentences(text))):
+            text = text[:start] + self._put("sentence", text[start:end], "[text]") + text[end:]
+        return text
+
+    def _quotes(self, text: str, *, source: bool) -> str:
+        if not source:
+            text = _ROW_OF_QUOTES.sub(lambda m: self._put("quoted", m.group(), "[text]"), text)
         text = _QUOTE.sub(self._quoted, text)
         open_quote = _UNCLOSED.search(text)
         if open_quote is not None:
@@ -183,7 +243,7 @@ class Messages:
         start = match.group()[: match.group().index(inside)] if inside else match.group()[:-1]
         if match["before"] or not chunks:
             return self.keep(start) + inside + self.keep(match.group()[-1])
-        if known and short:
+        if known and short and not any(clauses.sentences(inside)):
             return self.keep(match.group())
         return self.keep(start) + self._put("quoted", inside, "[text]") + self.keep(match.group()[-1])
 
@@ -209,4 +269,5 @@ class Messages:
         while before != text:
             before = text
             text = _MARKED.sub(lambda m: self._marks[int(m.group(1))], text)
+        text = _ROW_OF_NUMBERS.sub(lambda m: f"[{m.group().count('[n]')} integers]", text)
         return re.sub(r"(?:\[word\][\s,]*){2,}(?=\[word\])", "", text)

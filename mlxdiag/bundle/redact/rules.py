@@ -26,7 +26,7 @@ def _rule(name: str, what: str, pattern: str, put: str, flags: int = 0) -> Rule:
 
 
 _HEX = r"[0-9a-fA-F]"
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
 
 RULES: tuple[Rule, ...] = (
     _rule("private-key", "a private or public key block", r"-----BEGIN .*", "[key]"),
@@ -39,7 +39,8 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "authorization",
         "what an Authorization header holds",
-        r"(?P<keep>\b(?:bearer|basic|digest|apikey)\s+)(?!(?:auth|token|scheme)\w*\b)[\w.~+/=-]{6,}",
+        r"(?P<keep>\bbearer\s+(?:tokens?\s+|auth\w*\s+)?)(?!(?:auth|tokens?|scheme)\w*\b)[\w.~+/=-]+"
+        r"|(?P<keep2>\b(?:basic|digest|apikey)\s+)(?!(?:auth|token|scheme)\w*\b)[\w.~+/=-]{6,}",
         "[key]",
         re.IGNORECASE,
     ),
@@ -81,7 +82,8 @@ RULES: tuple[Rule, ...] = (
         "ipv4",
         "an IPv4 address",
         rf"(?<![\w.])(?!127\.0\.0\.1\b|0\.0\.0\.0\b)(?<!==)(?<!ersion )"
-        rf"(?:{_OCTET}\.){{3}}{_OCTET}(?::\d{{1,5}})?(?:/\d{1, 2})?(?!\.?\w)",
+        rf"(?:{_OCTET}\.){{3}}{_OCTET}(?::\d{{1,5}})?(?:/\d{{1,2}})?(?!\.?\w)"
+        rf"|(?<![\w.-])(?:ip-)?{_OCTET}(?P<dash>[-_]){_OCTET}(?P=dash){_OCTET}(?P=dash){_OCTET}(?![\w.-])",
         "[address]",
     ),
     _rule(
@@ -96,7 +98,10 @@ RULES: tuple[Rule, ...] = (
         "host",
         "the name of a machine",
         r"(?<![\w./-])[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:local|lan|home|internal|intranet|corp|localdomain"
-        r"|ts\.net|com|net|org|io|dev|cloud|de|fr|eu|uk|us|cn|jp|edu|gov)(?::\d{1,5})?(?![\w/-])",
+        r"|ts\.net|com|net|org|io|dev|cloud|de|fr|eu|uk|us|cn|jp|edu|gov)(?::\d{1,5})?(?![\w/-])"
+        r"|(?<![\w./-])(?!(?:llama|mlx|mlxcel|vllm|ollama|api|https?|web|omlx|sglang|uvicorn|lm|inference|multi|single|per|cross"
+        r"|inter|intra|sub|client|re|non)-)[A-Za-z][A-Za-z0-9]*-(?:server|node|host|box|pc|nas|machine|laptop|desktop"
+        r"|macbook|studio|cluster|rack|workstation|rig)\d*(?::\d{1,5})?(?![\w-])",
         "[host]",
     ),
     _rule(
@@ -167,7 +172,7 @@ HOST_KEYS = (
     "host", "hostname", "nodename", "server_name", "addr", "address", "ip", "peer", "client", "remote",
     "remote_addr",
     "bind", "endpoint", "url", "uri", "base_url", "proxy", "domain", "fqdn", "node", "master_addr",
-    "interface",
+    "interface", "server", "nas", "machine", "box", "cluster", "gateway",
 )  # fmt: skip
 MODEL_KEYS = (
     "model", "model_id", "model_path", "model_name", "served_model_name", "adapter", "adapter_path", "lora",
@@ -215,6 +220,10 @@ ENVIRONMENT = (
 
 OTHER: dict[str, str] = {
     "environment": "an environment variable that is not on the list",
+    "integer": "a number that nothing beside it shows to be a length, a count or the like",
+    "sentence": "a sentence of known words that no library says",
+    "positional": "what stands in a command between its options, or a value that is no number and no choice",
+    "open": "lines inside of a text, a list or a JSON value that an earlier line opened",
     "integers": "a list of integers too long for a shape: token ids, perhaps",
     "quoted": "quoted text of several words, or with a word that is not known",
     "word": "a word that no library is known to print",

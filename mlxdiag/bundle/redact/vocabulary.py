@@ -5,23 +5,54 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.resources import files
 
+from mlxdiag.bundle.redact import counters
 from mlxdiag.bundle.redact.fields import FIELDS
 from mlxdiag.bundle.redact.jsontext import STRINGS
 from mlxdiag.bundle.redact.rules import ENVIRONMENT, KEYED
+from mlxdiag.bundle.redact.wordlists import listed as listed
 
 LONGEST_NUMBER = 12
 """Digits. No offset, length, id of a vocabulary or version is longer; card, phone and account numbers are."""
 MOST_REMEMBERED = 50_000
 LONGEST_MIXED = 12
 """Characters of a part that mixes letters and digits, as `bfloat16` or `e4b`."""
+LONGEST_SUFFIX = 2
+"""Digits at a word, as in `q4` or `layers.12`. Token ids and numbers of accounts are longer."""
+LONGEST_NAMED = {"unused": 5, "reserved": 5}
+"""Digits at a word of `counters.txt` that bears more: four, or as many as control tokens have."""
+SIZES = (
+    "b",
+    "m",
+    "k",
+    "x",
+    "d",
+    "bit",
+    "bits",
+    "ms",
+    "us",
+    "ns",
+    "s",
+    "gb",
+    "mb",
+    "kb",
+    "tb",
+    "gib",
+    "mib",
+    "kib",
+)
+"""What three digits may stand before: `gemma-3-270m`."""
+MOST_LETTERS = 2
+"""Single letters in a row: more of them spell a word."""
 
 _PARTS = re.compile(r"[^A-Za-z0-9]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NUMBERED = re.compile(
-    r"(?:(?P<first>[A-Za-z]+)\d+(?:(?P<second>[A-Za-z]+)\d*)?|\d+(?P<unit>[A-Za-z]+)\d*)\Z"
+    r"(?:(?P<first>[A-Za-z]+)(?P<number>\d+)(?:(?P<second>[A-Za-z]+)(?P<more2>\d*))?"
+    r"|(?P<count>\d+)(?P<unit>[A-Za-z]+)(?P<more>\d*))\Z"
 )
+_YEAR_MONTH = re.compile(r"2[3-9](?:0[1-9]|1[0-2])\Z")
+"""How model families name a release: `Qwen3-30B-A3B-Instruct-2507`."""
 
 
 @cache
@@ -33,12 +64,6 @@ def words() -> frozenset[str]:
             *(word for name in _names() for word in re.findall("[a-z]+", name.lower())),
         ]
     )
-
-
-def listed(name: str) -> list[str]:
-    """The words of a list of this folder; lines that begin with # are about it."""
-    text = files("mlxdiag.bundle.redact").joinpath(name).read_text("utf-8")
-    return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
 
 
 def _names() -> Iterator[str]:
@@ -68,20 +93,48 @@ class Vocabulary:
             return True
         known = self._asked.get(identifier)
         if known is None:
-            known = all(self._part(part) for part in _PARTS.split(identifier) if part)
+            known = "%" not in identifier and self._all([p for p in _PARTS.split(identifier) if p])
             if len(self._asked) < MOST_REMEMBERED:
                 self._asked[identifier] = known
         return known
 
-    def _part(self, part: str) -> bool:
+    def _all(self, parts: list[str]) -> bool:
+        if not any(c.isalpha() for part in parts for c in part):
+            return all(len(part) <= LONGEST_NUMBER for part in parts)
+        letters = 0
+        for before, part in zip(["", *parts], parts, strict=False):
+            letters = letters + 1 if len(part) == 1 and part.isalpha() else 0
+            if letters > MOST_LETTERS or not self._part(part, before.lower(), len(parts[0]) > 1):
+                return False
+        return True
+
+    def _part(self, part: str, before: str, named: bool) -> bool:
         if part.isdigit():
-            return len(part) <= LONGEST_NUMBER
+            return self._suffix(part, before) or (named and bool(_YEAR_MONTH.match(part)))
         if part.isalpha():
             return self._word(part)
         if len(part) > LONGEST_MIXED:
             return False
         match = _NUMBERED.match(part)
-        return match is not None and all(self._word(group) for group in match.groups() if group)
+        if match is None or not all(
+            self._word(match[name]) for name in ("first", "second", "unit") if match[name]
+        ):
+            return False
+        if match["unit"]:
+            room = LONGEST_SUFFIX + 1 if match["unit"].lower() in SIZES else LONGEST_SUFFIX
+            return len(match["count"]) <= room and len(match["more"]) <= LONGEST_SUFFIX
+        last = match["second"] or match["first"]
+        return self._suffix(match["number"], match["first"].lower()) and (
+            not match["second"] or not match["more2"] or self._suffix(match["more2"], last.lower())
+        )
+
+    @staticmethod
+    def _suffix(digits: str, word: str) -> bool:
+        """A number at a word. Machines are numbered from 01 on, layers from 0."""
+        room = LONGEST_NAMED.get(
+            word, LONGEST_SUFFIX + 2 if word in counters.words("numbered") else LONGEST_SUFFIX
+        )
+        return len(digits) <= room and not (len(digits) > 1 and digits[0] == "0" and word)
 
     def _word(self, text: str) -> bool:
         if len(text) == 1:

@@ -1,0 +1,94 @@
+"""Sentences of known words: people write with them too, so a sentence stays only where a library says it.
+
+A word list cannot tell `the model is a user` from a message. What tells is how words follow each other: a run of
+plain words with an article, a verb or a pronoun in it has to consist of pieces of `phrases.txt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+
+STRONG = frozenset(
+    (
+        "the a an is are was were it its this that these those i he she we they who what why how their them do does "
+        "did would could should"
+    ).split()
+)
+"""One of them makes a run of words a sentence."""
+WEAK = frozenset(
+    (
+        "and or but if so not no there with for from of to in on at by as than then has have had will can may might "
+        "must when where be been"
+    ).split()
+)
+"""Two of them do."""
+LONGEST_LIST = 7
+"""Words in a row without any of these: names of parts and flags, as libraries string them together."""
+MOST_TAGS = 2
+"""Of a record, as `[rope]` before the message."""
+PIECE = 3
+"""Words of a piece."""
+
+_TOKEN = re.compile(r"[^\s,;|()\[\]{}\"'`<>=/\ue000\ue001]+")
+_EDGES = ".:!?*-"
+_LEVELS = frozenset("TRACE DEBUG INFO NOTICE WARN WARNING ERROR CRITICAL FATAL".split())
+_IDENTIFIER = re.compile(r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,})(?:[A-Z][a-z]+)+[A-Z]*\Z")
+_BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`<>=/.:!?*-]*\Z")
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of sentences that no library says."""
+    for run in _runs(text):
+        words = [word for _, _, word in run]
+        if _is_sentence(words) and not _is_known(words):
+            yield run[0][0], run[-1][1]
+
+
+def _runs(text: str) -> Iterator[list[tuple[int, int, str]]]:
+    """Plain words in a row, with nothing but blanks and punctuation between them."""
+    run: list[tuple[int, int, str]] = []
+    tags = 0
+    for match in _TOKEN.finditer(text):
+        word = match.group().strip(_EDGES)
+        if not word:
+            continue
+        plain = word.isalpha() and word.isascii() and word not in _LEVELS and not _IDENTIFIER.match(word)
+        between = text[run[-1][1] : match.start()] if run else ""
+        tagged = "] " in between and tags < MOST_TAGS
+        tags += tagged
+        ended = len(run) >= PIECE and text[run[-1][1] - 1] in ".:;!?"
+        if run and (not plain or tagged or ended or not _BETWEEN.match(between)):
+            yield run
+            run = []
+        if plain:
+            run.append((match.start(), match.end(), word.lower()))
+    if run:
+        yield run
+
+
+def _is_sentence(words: list[str]) -> bool:
+    if len(words) < PIECE:
+        return False
+    strong = sum(word in STRONG for word in words)
+    weak = sum(word in WEAK for word in words)
+    return strong >= 1 or weak >= 2 or len(words) > LONGEST_LIST
+
+
+def _is_known(words: list[str]) -> bool:
+    known = _pieces()
+    return all(tuple(words[i : i + PIECE]) in known for i in range(len(words) - PIECE + 1))
+
+
+@cache
+def _pieces() -> frozenset[tuple[str, ...]]:
+    """Every three words in a row of `phrases.txt`."""
+    text = files("mlxdiag.bundle.redact").joinpath("phrases.txt").read_text("utf-8")
+    found: set[tuple[str, ...]] = set()
+    for line in text.splitlines():
+        for run in _runs(line) if not line.startswith("#") else ():
+            words = [word for _, _, word in run]
+            found.update(tuple(words[i : i + PIECE]) for i in range(len(words) - PIECE + 1))
+    return frozenset(found)

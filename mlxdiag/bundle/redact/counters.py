@@ -1,0 +1,63 @@
+"""Names of lengths, counts, places and measures, and which numbers are fit for them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from mlxdiag.bundle.redact.wordlists import listed
+
+LONGEST = 7
+"""Digits of a count: a context has a million positions."""
+LONGEST_ROUND = 13
+"""Digits where a unit of bytes follows, or where the number is a round one, as the base of a rotation."""
+MOST_AXES = 6
+MOST_ROWS = 8
+LARGE, MOST_LARGE = 1000, 2
+"""Of a shape's lengths at most two are large: positions and width. Of token ids most are."""
+
+
+@cache
+def words(section: str) -> frozenset[str]:
+    """A section of `counters.txt`, in lower case."""
+    found: dict[str, set[str]] = {}
+    name = ""
+    for word in listed("counters.txt"):
+        if word.startswith("["):
+            name = word.strip("[]")
+        else:
+            found.setdefault(name, set()).add(word)
+    return frozenset(found[section])
+
+
+def parts_of(key: str) -> list[str]:
+    """`numNewTokens`, `num_new_tokens` and `num-new-tokens` as words."""
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key.lstrip("#"))
+    return [part for part in re.split(r"[_.#-]+", split.lower()) if part]
+
+
+@cache
+def counts(key: str) -> bool:
+    """Whether what is called `key` is a length, a count, a place or a measure."""
+    parts = parts_of(key)
+    if not parts or words("never") & set(parts[-1:]) and not key.startswith("#"):
+        return False
+    if key.lower() in words("keys") or parts[-1] in words("keys"):
+        return True
+    return key.startswith("#") or (parts[0] in ("n", "num", "max", "min", "total") and len(parts) > 1)
+
+
+def plausible(digits: str, *, size: bool = False) -> bool:
+    """Whether a number is not too long for a count, or a round one, or a size in bytes."""
+    whole = digits.lstrip("-").split(".", 1)[0].split("e", 1)[0]
+    round_one = whole.endswith("000") and len(whole) <= LONGEST_ROUND
+    return len(whole) <= LONGEST or round_one or (size and len(whole) <= LONGEST_ROUND)
+
+
+def is_shape(key: str, numbers: list[int]) -> bool:
+    """A shape, or a number for each row of a batch."""
+    parts = parts_of(key)
+    if key.lower() in words("rows") or (parts and parts[-1] in words("rows")):
+        return len(numbers) <= MOST_ROWS
+    large = sum(abs(one) >= LARGE for one in numbers)
+    return len(numbers) <= MOST_AXES and large <= MOST_LARGE

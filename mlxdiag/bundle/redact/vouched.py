@@ -1,0 +1,190 @@
+"""Which numbers of a message may stay: those for which something vouches.
+
+A number may be a token id, a telephone or a password as well as a length, and nothing in it tells which. So it
+stays only where what stands around it says what it counts (`counters.txt`), and becomes `[n]` elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from re import Match, Pattern
+
+from mlxdiag.bundle.redact.counters import counts, is_shape, parts_of, plausible, words
+from mlxdiag.bundle.redact.vocabulary import Vocabulary
+
+Put = Callable[[str, str, str], str]
+
+HIDDEN, SOURCE = "\ue000", "\ue001"
+"""What stands in place of a placeholder, and in place of one for a file of program text."""
+FEWEST_DIGITS = 2
+LAST_PORT = 65_535
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)*(?:[eE][-+]?\d+)?")
+_N = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_CHAIN = rf"(?P<n>{_N}(?:\s*(?:->|=>|/|\.\.|→)\s*{_N}|\s+of\s+{_N})?)"
+_NO_LIST = r"(?![\w%])(?!\.\d)(?!\s*[-,;|/:]\s*-?\d{2,}\b(?!\s*[A-Za-z=]))(?!\s+-?\d{2,}\b(?!\s*[A-Za-z%]))"
+_BEHIND_KEY = re.compile(
+    rf"(?P<key>#?[A-Za-z_][\w.#-]*)(?:\(\))?(?: \([A-Za-z/]+\))?[\"']?\s*(?:==?|:|>=|<=|<|>)\s*[\"'(\[]?\s*"
+    rf"{_CHAIN}{_NO_LIST}"
+)
+_BEHIND_WORD = re.compile(rf"(?<![\w-])(?P<key>[A-Za-z]\w*)\s+(?:is |of |= ?)?\(?{_CHAIN}{_NO_LIST}")
+_BEHIND_NAME = re.compile(rf"(?<!\w)--?(?P<key>[A-Za-z][\w-]*)[= ]{_CHAIN}(?![\w.])")
+_BEFORE_UNIT = re.compile(
+    rf"{_CHAIN}\s?(?:(?P<adjective>[A-Za-z]+) )?(?P<unit>%|[A-Za-z]+)(?![\w=(])(?:/s|-per-sec\w*)?"
+)
+_LIST = r"[\[(](?:\s*-?\d+\s*,?)*[\])]"
+_SHAPE = re.compile(
+    rf"(?P<key>[A-Za-z_][\w-]*)[\"']?(?:\s+is|\s+are|\s+of)?\s*[=:]?\s*[\"']?(?:torch\.)?(?:Size\()?"
+    rf"(?P<lists>{_LIST}(?:\)?(?:,|;| and| x| vs\.?| into| to| with| ->| !=| ==| but got)*(?: shapes?)?\s*{_LIST})*)"
+)
+_DASHED = re.compile(r"(?<![\w.])(?P<host>[A-Za-z][\w-]*):(?P<port>\d{2,5})(?![\w.:/-])")
+_VERSIONED = re.compile(
+    r"(?<![\w-])(?P<key>[A-Za-z][\w./-]*?)(?:\s*(?:[=<>~!]=|[=:(/@<>])\s*v?|\s+v?|-v?)(?P<n>\d{1,4}(?:\.\d{1,4}){1,3})(?![\w]*\d{5})"
+)
+_SAID: tuple[Pattern[str], ...] = tuple(
+    map(
+        re.compile,
+        (
+            r"\bv(?P<n>\d{1,3}(?:\.\d{1,4}){1,3})\b",
+            r"\bHTTP/(?P<n>\d\.\d)",
+            r"(?<=[\w)]\" )(?P<n>[1-5]\d\d)(?= [A-Z-]|$| -)",
+            r"\b(?P<n>[1-5]\d\d)(?= (?:Client Error|Server Error|OK\b|Not Found|Internal|Bad |Unauthorized))",
+            r"\b(?:HTTP|status)(?: code)?[ =:]+(?P<n>[1-5]\d\d)\b",
+            r"\b(?:exit|status|error|return|exited with)(?: code)?[ =:]+(?P<n>\d{1,3})\b",
+            r"\bErrno (?P<n>\d{1,3})\b",
+            r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\])(?::| on port |, port )(?P<n>\d{2,5})\b",
+            r"(?P<n>127\.0\.0\.1|0\.0\.0\.0)(?![\w.]*\d)",
+            rf"{SOURCE}(?:\(|:)(?P<n>\d{{1,5}}(?::\d{{1,3}})?)\b",
+            r"[\w/.-]*[A-Za-z_]\w*\.(?:py|rs|cpp|c|h|hpp|cc|swift|metal|cu|cuh|go|mm)(?:\(|:)(?P<n>\d{1,5}(?::\d{1,3})?)\b",
+            r"\bline (?P<n>\d{1,5})\b",
+            # torch and numpy, in their own words
+            r"\btensor [ab] \((?P<n>\d{1,7})\)",
+            r"\((?P<n>\d{1,7}x\d{1,7} and \d{1,7}x\d{1,7})\)",
+            r"\((?:size|length|dim(?:ension)?|n)\s*=?\s*(?P<n>\d{1,7})(?: is different from (?P<n2>\d{1,7}))?\)",
+            r"\b(?:length|size|dimension|limit|width|axis) \((?P<n>\d{1,7})\)",
+            r"\b(?:got|have|has|expected|requires|dimensions:|contains|of|is different from) (?P<n>\d{1,7})"
+            r"(?: and (?P<n2>\d{1,7}))?(?= (?:elements?|dimensions?|instead|but|for|and|is|in|\()|[.)]|$)",
+            r"\brm \[(?P<n>\d{1,7}), ?(?:end|(?P<n2>\d{1,7}))[)\]]",
+            r"\bid\s+(?P<n>\d{1,2})(?= \|)",
+            r"\b[A-Za-z]+\[(?P<n>\d{1,2})\]",
+            r"\bMD(?P<n>\d{3})\b",
+            r"(?P<n>\d{1,3}%)",
+            r"\[(?P<n>\d{1,2}:[0-5]\d(?::[0-5]\d)?<(?:\d{1,2}:[0-5]\d(?::[0-5]\d)?|\?))(?=, )",
+            r"\((?P<n>\d{1,7}), ?\d{1,7}\) (?:window|range)\b",
+        ),
+    )
+)
+"""What vouches without a list of words: request lines, loopback ports, source lines, the libraries' errors."""
+
+_SMALL = re.compile(r"\d{1,2}\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,2}\Z")
+_ROW_OF_DIGITS = re.compile(r"(?<![\w.])\d(?:[\s,;|/.-]+\d){4,}(?![\w.])")
+_CHUNK = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
+_JOINED = re.compile(r"(?<=[A-Za-z])[._/-]|(?=[._/-][A-Za-z])")
+
+
+def clean(text: str, shadow: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) -> str:
+    """`text` with every number for which nothing vouches replaced.
+
+    `shadow`: the text with `HIDDEN` or `SOURCE` in place of what earlier rules put into it. `source`: it is a
+    line of program text, where no list is a shape.
+    """
+    vouched = bytearray(len(text))
+    for start, end in _vouched(shadow, source):
+        vouched[start:end] = b"\x01" * (end - start)
+    for chunk in _CHUNK.finditer(shadow):
+        if any(c.isalpha() for c in chunk.group()) and vocabulary.knows(chunk.group().rstrip(".,:;/-+")):
+            vouched[chunk.start() : chunk.end()] = b"\x01" * len(chunk.group())
+    alone = [match.span() for match in _ROW_OF_DIGITS.finditer(shadow)]
+    done, at = [], 0
+    for start, end, front in _taken(shadow, vouched, alone):
+        done += [text[at:start], front + put("integer", text[start:end], "[n]")]
+        at = end
+    return "".join(done) + text[at:]
+
+
+def _taken(shadow: str, vouched: bytearray, alone: list[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
+    """Spans of numbers that go; a machine's name before a port goes with it."""
+    hosts = {
+        match.start("port"): match
+        for match in _DASHED.finditer(shadow)
+        if not all(vouched[match.start("port") : match.end()])
+    }
+    at = 0
+    for number in _NUMBER.finditer(shadow):
+        start, end = number.span()
+        if start < at or all(vouched[start:end]):
+            continue
+        attached = shadow[start - 1 : start].isalpha() or shadow[end : end + 1].isalpha()
+        alone_here = any(a <= start < b for a, b in alone)
+        if attached or (end - start < FEWEST_DIGITS and not alone_here) or _SMALL.match(number.group()):
+            continue
+        host = hosts.get(start)
+        if host is not None and host.start() >= at:
+            start = host.start()
+        at = end
+        yield start, end, ""
+
+
+def _vouched(shadow: str, source: bool) -> Iterator[tuple[int, int]]:
+    for match in _BEHIND_KEY.finditer(shadow):
+        if counts(match["key"]) and _each_plausible(match["n"]):
+            yield match.span("n")
+    if source:
+        return
+    for match in _BEHIND_NAME.finditer(shadow):
+        if counts(match["key"]) and _each_plausible(match["n"]):
+            yield match.span("n")
+    yield from _behind_words(shadow)
+    yield from _before_units(shadow)
+    for match in _SHAPE.finditer(shadow):
+        yield from _shapes(match)
+    for match in _VERSIONED.finditer(shadow):
+        if match["key"].lower().rstrip("=/.-") in words("libraries"):
+            yield match.span("n")
+    for pattern in _SAID:
+        for match in pattern.finditer(shadow):
+            for group in match.groupdict():
+                if match[group] is not None:
+                    yield match.span(group)
+
+
+def _behind_words(shadow: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    while match := _BEHIND_WORD.search(shadow, at):
+        at = match.end("key")
+        parts = parts_of(match["key"])
+        if parts and parts[-1] in words("blank") and _each_plausible(match["n"]):
+            yield match.span("n")
+
+
+def _before_units(shadow: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    while match := _BEFORE_UNIT.search(shadow, at):
+        at = match.start() + 1
+        unit, adjective = match["unit"].lower(), (match["adjective"] or "").lower()
+        before = shadow[: match.start()].rstrip(" :=#")
+        forbidden = re.search(r"([A-Za-z]+)$", before)
+        if shadow[match.start() - 1 : match.start()].isalnum() or shadow[match.start() - 1 :][:1] == ".":
+            continue
+        if forbidden is not None and forbidden[1].lower() in words("never"):
+            continue
+        if adjective and adjective not in words("adjectives"):
+            unit, adjective = adjective, ""
+        if (unit == "%" or unit in words("units")) and _each_plausible(match["n"], size=unit[-1:] in "bs"):
+            yield match.span("n")
+
+
+def _shapes(match: Match[str]) -> Iterator[tuple[int, int]]:
+    parts = parts_of(match["key"])
+    known = match["key"].lower() in words("shapes") or (parts and parts[-1] in words("shapes"))
+    at = match.start("lists")
+    for one in re.finditer(_LIST, match["lists"]):
+        numbers = [int(digits) for digits in re.findall(r"-?\d+", one.group())]
+        weak = match["key"].lower() in ("input", "inputs") and one.group().startswith("(")
+        if (known or weak) and is_shape(match["key"], numbers):
+            yield at + one.start(), at + one.end()
+
+
+def _each_plausible(text: str, *, size: bool = False) -> bool:
+    return all(plausible(number, size=size) for number in _NUMBER.findall(text))

@@ -1,0 +1,120 @@
+# ruff: noqa: E501  a line of data is as long as it is
+"""Texts that once went through the cleaning whole: numbers, known words and texts over several lines.
+
+`*` marks what tells, as in `secrets`; where nothing is marked, every piece of `TELL` does.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+
+class Attack(msgspec.Struct, frozen=True):
+    name: str
+    text: str
+    tells: tuple[str, ...]
+    formed: bool
+    """It has a form that the detector must see without the cleaning."""
+
+
+_STAR = re.compile(r"\*([^*\n]+)\*")
+
+
+def _attack(name: str, marked: str, formed: bool) -> Attack:
+    return Attack(name, _STAR.sub(r"\1", marked), tuple(dict.fromkeys(_STAR.findall(marked))), formed)
+
+
+FORMED: dict[str, str] = {
+    "ids under prompt in JSON": '{"prompt": [*9906*, *1917*, *374*]}',
+    "ids in nested JSON": 'INFO: [[*9906*, *1917*, *374*]]',
+    "stop ids": '{"stop_token_ids": [*9906*, *1917*]}',
+    "logit bias": '{"logit_bias": {"*9906*": -100, "*1917*": 5}}',
+    "bare list": "INFO: [*9906*, *1917*, *374*, *264*]",
+    "ids with blanks": "INFO: *9906* *1917* *374* *264*",
+    "ids with bars": "INFO: *9906*|*1917*|*374*|*264*",
+    "ids with dashes": "INFO: *9906* - *1917* - *374* - *264*",
+    "ids with slashes": "INFO: *9906*/*1917*/*374*/*264*",
+    "ids with dots": "INFO: *9906*.*1917*.*374*.*264*",
+    "ids in an array": "DEBUG:root:array([*9906*, *1917*, *374*])",
+    "ids in a tensor": "DEBUG:root:tensor([[*9906*, *1917*, *374*]])",
+    "ids in a nested list": "DEBUG:root:x = [[*9906*, *1917*], [*374*, *264*]]",
+    "an id and its probability": "*9906*: 0.5",
+    "an id in words": "INFO: next token is *9906*",
+    "an id behind out": "INFO: out=*9906*",
+    "ids behind tokens": "INFO: tokens: *9906*, *1917*, *374*",
+    "ids behind tokens and blanks": "INFO: tokens *9906* *1917* *374*",
+    "ids behind a counter": "INFO: offset *9906* *1917* *374* *264*",
+    "ids in words": "INFO: t*9906* t*1917* t*374* t*264*",
+    "ids joined to words": "INFO: token-*9906* token-*1917* token_*264*",
+    "ids behind a clock": "[12:34:56] *9906* *1917* *374* *264*",
+    "ids shaped like a date": "*9906*-19-17 37:26:41 INFO *1917* *374*",
+    "ids behind a date": "2026-08-30 11:02:17,553 - *9906* *1917* *374* *264*",
+    "ids in a source line": 'Traceback (most recent call last):\n  File "/x/site-packages/mlx_lm/models/cache.py", line 3, in f\n    cache.update([*9906*, *1917*, *374*])',
+    "a password behind a blank": "INFO: password *4821*",
+    "a pin": "INFO: pin *4821*",
+    "a second factor": "INFO: 2fa code *482113*",
+    "a bearer of one word": "INFO: Bearer *model*",
+    "a code in the environment": "DOOR_CODE=*4821*",
+    "a user's number in JSON": '{"user_id": *4821*}',
+    "a user's number": "INFO: user *4821* logged in",
+    "a telephone": "INFO: call *555* *0142*",
+    "a telephone of one piece": "INFO: call *5550142*",
+    "the rest of an IBAN": "INFO: *3704* *0044* *0532* *0130* 00",
+    "an IBAN": "INFO: *DE89* *3704* *0044* *0532* *0130* 00",
+    "coordinates": "INFO: at *38.7223*, -*9.1393*",
+    "a date of birth": "INFO: born *1984-03-12*",
+    "a date of birth with dots": "INFO: born *12.03.1984*",
+    "a date of birth with slashes": "INFO: born *12/03/1984*",
+    "an account": "Total: *48213377*",
+    "a build of nothing known": "INFO: 1.2.3+*deadbeefcafe*",
+    "hexadecimal text": "INFO: *74696c646120736d697468*",
+    "hexadecimal text in pairs": "INFO: *74 69 6c 64 61 20 73 6d*",
+    "short hexadecimal text": "INFO: *74696c6461*",
+    "single letters": "INFO: *t.i.l.d.a* *s.m.i.t.h*",
+    "single letters with blanks": "INFO: *t i l d a s m i t h*",
+    "an address with zeros": "INFO: ip *010.001.002.003*",
+    "an address with dashes": "INFO: from *192-168-1-7*",
+    "an address as a number": "INFO: from *3232235783*",
+    "an address as hexadecimal": "INFO: from *0xA000001*",
+    "a machine and its port": "INFO: from *nas:8080*",
+    "a machine of known words": "INFO: from *gpu-server*",
+    "a numbered machine": "INFO: server=*cache01*",
+    "percent signs": "INFO: *model%20is%20a%20user*",
+}  # fmt: skip
+
+FORMLESS: dict[str, str] = {
+    "one id a line": "INFO: start\n*9906*: 0.5\n*1917*: 0.25\nINFO: offset 4",
+    "a wrapped dump": "INFO: [*9906*, *1917*,\n *374*, *264*,\n *1296*, *315*]\nINFO: offset 4",
+    "a dump that goes on": "INFO: prompt_token_ids=[\n*9906*, *1917*,\nINFO: *374*\n]\nINFO: offset 4",
+    "a dump whose lines are records": "INFO: prompt_token_ids=[\noffset=*9906*\nstep *1917*\n]\nINFO: offset 4",
+    "a prompt in quotes": 'INFO: prompt="hi\nINFO: *mask* the cache\noffset=*4821*\nend"\nINFO: offset 4',
+    "a prompt in quotes with quotes": 'INFO: prompt="he said "hi" to us\nINFO: *mask* the cache\nend"\nINFO: offset 4',
+    "a prompt in single quotes": "INFO: prompt='it isn't so\nINFO: *mask* the cache'\nINFO: offset 4",
+    "a prompt in three quotes": 'x = """hi\nINFO: *mask* the cache\n2026-08-30 11:02:17,553 - INFO - *window* 12\n"""\nINFO: offset 4',
+    "a prompt in printed JSON": '{\n  "messages": [\n    {\n      "content": "*zorblax*"\n    }\n  ],\n  "user": *4821*\n}\nINFO: offset 4',
+    "a prompt in a repr": "INFO: RequestOutput(request_id=0,\nINFO: *mask* the cache,\n)\nINFO: offset 4",
+    "a prompt that never ends": 'INFO: prompt="hi\nINFO: *mask* the cache\nINFO: *window* 4',
+    "a prompt without quotes": "2026-08-30 11:02:17,553 - INFO - prompt: hi\nINFO: *mask* the cache\n2026-08-30 11:02:18,001 - INFO - offset 4",
+    "a printed answer": "==========\nINFO: *mask* the cache\noffset=*4821*\n==========\nPrompt: 14 tokens, 98.2 tokens-per-sec",
+    "a body of curl": "curl http://localhost:8080/v1/completions -d '{\n\"prompt\": \"hi\n INFO: *mask* the cache\",\n\"n\": 1}'\nINFO: offset 4",
+    "words behind a flag's value": "mlx_lm.generate --temp 0 *the* *model* *is* a user",
+    "words behind a switch": "mlx_lm.generate --verbose *the* *model* *is* a user",
+    "words before a flag": "mlx_lm.generate *the* *model* *is* a user --temp 0",
+    "words in a prompt flag": "mlx_lm.generate --prompt *the* *model* *is* a user --temp 0",
+    "words in a message": 'time=2026-09-14T08:00:00.000Z level=INFO source=server.go:1 msg="*the* *model* *is* a user"',
+    "words of a record": "INFO: *the* *model* *is* a user",
+    "words in a tuple": "INFO: ('*model*','*is*','a','*user*')",
+    "words in a list": 'INFO: ["*model*", "*is*", "a", "*user*"]',
+    "a private path of known words": "mlx_lm.server --model *cache/model*",
+    "a private path behind an equals sign": "INFO: model=*cache/model*",
+    "a request's number": "INFO: seq-*491715* done",
+    "a request's number in a span": "2026-07-24T09:15:02.114390Z  INFO prefill{{seq_id=seq-*491715* prompt_len=12}}: mlxcel::server: chunk 0..512",
+}  # fmt: skip
+
+ATTACKS: tuple[Attack, ...] = tuple(
+    _attack(name, text, formed)
+    for formed, table in ((True, FORMED), (False, FORMLESS))
+    for name, text in table.items()
+)
