@@ -1,4 +1,4 @@
-"""A checkpoint directory before a library reads it: its config.json, and whether its weights are all there."""
+"""A checkpoint directory before a library reads it: its config.json, and whether its weights are there."""
 
 from __future__ import annotations
 

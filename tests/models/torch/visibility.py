@@ -66,3 +66,45 @@ def _seen(entered: Any, left: Any, position: int) -> set[int]:
     (slope,) = torch.autograd.grad((row * weights).sum(), entered, retain_graph=True)
     by_position = slope.abs().movedim(slope.shape.index(length), 0).reshape(length, -1).amax(-1)
     return {int(index) for index in torch.nonzero(by_position > 0).reshape(-1)}
+
+
+def moved_by_positions(instance: Any) -> list[bool]:
+    """For each decoder layer, whether its output on a fixed input changes when positions are twice as far apart."""
+    once, twice = (_outputs(instance, factor) for factor in (1, 2))
+    return [bool((once[index] - twice[index]).abs().max() > 1e-4) for index in sorted(once)]
+
+
+def _outputs(instance: Any, factor: int) -> dict[int, Any]:
+    left: dict[int, Any] = {}
+    handles = []
+    for index, layer in enumerate(decoder_layers(instance)):
+        handles += _feed_noise(layer, index, left)
+    tokens = torch.as_tensor(ids())
+    try:
+        with torch.no_grad():
+            instance.model(
+                input_ids=tokens,
+                # Without a mask, positions with gaps would be taken for several sequences in one row.
+                attention_mask=torch.ones_like(tokens),
+                position_ids=torch.arange(LENGTH)[None] * factor,
+                use_cache=False,
+            )
+    finally:
+        for handle in handles:
+            handle.remove()
+    return left
+
+
+def _feed_noise(layer: Any, index: int, left: dict[int, Any]) -> list[Any]:
+    def enter(module: Any, args: Any, kwargs: Any) -> Any:
+        hidden = args[0] if args else kwargs["hidden_states"]
+        noise = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(index))
+        return ((noise, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": noise})
+
+    def leave(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        left[index] = output[0] if isinstance(output, tuple) else output
+
+    return [
+        layer.register_forward_pre_hook(enter, with_kwargs=True),
+        layer.register_forward_hook(leave, with_kwargs=True),
+    ]
