@@ -1,6 +1,7 @@
 """Layouts of weights: one function for each way in which published weights differ from saved ones. Pure.
 
-A rule takes all weights by name, and the saved config. It may rename, split, join and transpose, and never rounds.
+A rule takes all weights by name, and the saved config. It may rename, split, join and transpose, and never
+rounds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """From the config.json that transformers 5 saves to the one that is published. Pure.
 
-Since transformers 5 everything about rotation stands in `rope_parameters`; published configs have `rope_theta`,
-`rope_scaling`, `partial_rotary_factor` and, where kinds of layers differ, `rope_local_base_freq`. Kinds of
-layers are listed by `layer_types`; older ones have `sliding_window_pattern`, the place of the full layers.
+Since transformers 5 everything about rotation stands in `rope_parameters`; published configs have
+`rope_theta`, `rope_scaling`, `partial_rotary_factor` and, where kinds of layers differ, `rope_local_base_freq`.
+Kinds of layers are listed by `layer_types`; older ones have `sliding_window_pattern`, the place of the full
+layers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 from mlxdiag.models.convert.rows import Row
 
+OUTER = ("vocab_size", "tie_word_embeddings")
+"""Fields that stand in a wrapper as well as in its text config."""
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
@@ -28,7 +31,7 @@ def published(saved: Mapping[str, Any], row: Row) -> dict[str, Any]:
     kind = row.model_type or str(saved["model_type"])
     if not row.wrap:
         return {**config, "model_type": kind}
-    outer = {name: config[name] for name in ("vocab_size", "tie_word_embeddings") if name in config}
+    outer: dict[str, Any] = {name: config[name] for name in OUTER if name in config}
     return {"model_type": kind, **outer, "text_config": config}
 
 

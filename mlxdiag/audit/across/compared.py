@@ -1,0 +1,131 @@
+"""Two runs of one schedule held against each other: logits at every position, visible keys of every query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mlxdiag.audit.across.watched import Place, Watched, position, row_views
+from mlxdiag.replay.parity import spread
+
+LISTED = 32
+"""Positions, and queries, that a comparison lists; beyond them it counts."""
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    """A position whose logits differ."""
+
+    place: Place
+    step: int
+    phase: str
+    seq: str
+    position: int
+    by: float
+    """The largest difference of its logits, in units of their spread."""
+
+
+class Unlike(msgspec.Struct, frozen=True):
+    """A query that sees other keys in one library than in the other."""
+
+    place: Place
+    layer: int
+    seq: str
+    position: int
+    first: tuple[int, ...]
+    """Positions that it sees in the first library, ascending; keys of nobody are -1."""
+    second: tuple[int, ...]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """What two runs have in common, and what not."""
+
+    count: int
+    """Positions whose logits were compared."""
+    queries: int
+    """Queries (of each layer) whose visible keys both sides told."""
+    unit: float
+    """Standard deviation of the first library's logits."""
+    largest: float
+    """Largest difference of any logit, in units; infinity where one of them is not a number."""
+    tolerance: float
+    """In units."""
+    wrong: tuple[Wrong, ...]
+    """Every position beyond the tolerance, in the order of the schedule."""
+    unlike: tuple[Unlike, ...]
+    """Queries that see other keys, in the order of the schedule, a few of each layer."""
+    margin: float | None = None
+    """The first library's top two at the first wrong position lie so far apart, in logits."""
+
+    @property
+    def first(self) -> Wrong | None:
+        """The first wrong position."""
+        return self.wrong[0] if self.wrong else None
+
+
+def compare(first: Watched, second: Watched, tolerance: float) -> Compared:
+    """Hold two runs of one plan against each other, as far as both came."""
+    places = sorted(first.told.keys() & second.told.keys())
+    unit = spread(np.concatenate([first.told[at].logits for at in places])) if places else 0.0
+    wrong: list[Wrong] = []
+    largest, count, margin = 0.0, 0, None
+    for at in places:
+        ours, theirs = first.told[at], second.told[at]
+        with np.errstate(invalid="ignore"):
+            differences = np.abs(ours.logits - theirs.logits).max(axis=-1) / max(unit, 1e-30)
+        differences = np.where(np.isnan(differences), np.inf, differences)
+        count += len(differences)
+        largest = max(largest, float(differences.max(initial=0.0)))
+        for index in np.flatnonzero(differences > tolerance):
+            if not wrong:
+                top = np.partition(ours.logits[index], -2)[-2:]
+                margin = float(top[1] - top[0])
+            by = float(differences[index])
+            wrong.append(Wrong(at, ours.step, ours.phase, ours.seq, ours.positions[index], by))
+    unlike, queries = _views(first, second)
+    return Compared(
+        count=count,
+        queries=queries,
+        unit=unit,
+        largest=largest,
+        tolerance=tolerance,
+        wrong=tuple(wrong),
+        unlike=unlike,
+        margin=margin,
+    )
+
+
+def _views(first: Watched, second: Watched) -> tuple[tuple[Unlike, ...], int]:
+    found: list[Unlike] = []
+    listed: dict[int, int] = {}
+    queries = 0
+    for op, layers in sorted(first.seen.items()):
+        others = second.seen.get(op, {})
+        for layer in sorted(layers.keys() & others.keys()):
+            for one in _unlike(first, op, layer, layers[layer], others[layer]):
+                if isinstance(one, int):
+                    queries += one
+                elif listed.get(layer, 0) < LISTED:
+                    listed[layer] = listed.get(layer, 0) + 1
+                    found.append(one)
+    return tuple(found), queries
+
+
+def _unlike(run: Watched, op: int, layer: int, ours: Any, theirs: Any) -> Iterator[Unlike | int]:
+    """Queries of one layer's call that see other keys, and the number of those that were compared."""
+    names = {number: seq for seq, number in run.numbers.items()}
+    for row in range(len(ours.query_seq)):
+        one, other = row_views(ours, row), row_views(theirs, row)
+        both = sorted(one.keys() & other.keys())
+        yield len(both)
+        for code in both:
+            if one[code] != other[code]:
+                seq = names.get(int(ours.query_seq[row]), "")
+                sides = (_positions(one[code]), _positions(other[code]))
+                yield Unlike(Place(op, row), layer, seq, position(code), *sides)
+
+
+def _positions(keys: frozenset[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(sorted(position(code) if seq >= 0 else -1 for seq, code in keys))
