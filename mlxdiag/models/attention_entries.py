@@ -96,6 +96,7 @@ def _same(event: AttentionEvent, family: str | None) -> Any:
         tuple(offset) if type(offset) is list else offset,
         tuple(rope) if type(rope) is list else rope,
         tuple(vectors.items()) if vectors is not None else None,
+        tuple(event.ks) if event.ks is not None else None,
         _PLAIN(event),
     )
 
@@ -121,7 +122,7 @@ def _entry(event: AttentionEvent, family: str | None, more: dict[str, Any]) -> A
         live=event.live if start or event.kind == "buffered" else None,
         buffer=event.buffer or None,
         q=event.q,
-        k=event.k,
+        k=event.ks or event.k,
         rope=one_if_equal(event.rope),
         mask=event.mask,
         fate=event.fate,

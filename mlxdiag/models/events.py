@@ -66,6 +66,8 @@ class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     """Lengths of the cache's per-row arrays."""
     k: int | None = None
     """Keys that the cache returned (those of the owner, on a layer that borrows its keys)."""
+    ks: list[int] | None = None
+    """Of packed rows: the keys of each, of which `k` is the sum."""
     k_seen: int | None = None
     """Keys that the attention call was handed."""
     mask: tuple[int, ...] | str | UnsetType | None = UNSET
@@ -134,6 +136,10 @@ class StepEvent(msgspec.Struct):
     error_layer: int | None = None
     uids: list[int] = []
     """The caches that the forward was given, members of a compound one by one, named as in `CacheEvent`."""
+    packed: list[tuple[str, int, int]] | None = None
+    """Of a forward that holds several requests in one row: id, offset and tokens of each, in order."""
+    unseen: str | None = None
+    """Why nothing of the forward was observed, where the probe knows of it and could not look."""
     digests: list[tuple[Any, Any]] = []
     """Digest level only: each mask and its lazy digest, the one exception to "never an array"."""
 
@@ -188,6 +194,9 @@ class CacheEvent(msgspec.Struct):
     after: Offset = None
     asked: int | None = None
     done: int | None = None
+    slack: int | None = None
+    """Trim of a ring: keys that it held beyond its window, where they are enough to take back all that was
+    asked."""
     rows: list[int] | None = None
     """Batch rows kept by a filter, or the row extracted."""
     parents: list[int] = []

@@ -12,6 +12,7 @@ from mlxdiag.models.content import Ints
 from mlxdiag.models.events import AttentionEvent, Feeding, Seen
 from mlxdiag.models.identity import Memories, Memory
 from mlxdiag.models.torch.content import as_numpy, number_nans, row_hashes
+from mlxdiag.models.torch.packing import Packing
 from mlxdiag.models.torch.probe_effect import CAUSAL, OLDEST, Effect
 
 
@@ -54,6 +55,34 @@ class Identity(Memories):
         others = own if returned is keys or returned is None else row_hashes(returned)
         visible = visible_keys(effect, keys.shape[0], event.q, keys.shape[2])
         return self.recognise(model, event, own, others, visible, feeding)
+
+    def insert_packed(
+        self, model: str | None, event: AttentionEvent, keys: torch.Tensor, packing: Packing
+    ) -> torch.Tensor:
+        """As `insert`, of keys [1, H, L, D] of several requests behind one another."""
+        keys, self._nans = number_nans(keys, self._nans)
+        hashes = row_hashes(keys)[0]
+        self._memory(model, event).insert(hashes, *packing.flat(hashes.shape[1]))
+        return keys
+
+    def observe_packed(
+        self,
+        model: str | None,
+        event: AttentionEvent,
+        keys: torch.Tensor,
+        effect: Effect,
+        packing: Packing,
+    ) -> Seen | None:
+        """As `observe`, with a row for each request and all keys of the call in every row."""
+        visible = visible_keys(effect, 1, event.q, keys.shape[2])
+        if visible is None:
+            return None
+        fed = packing.feeding
+        seqs = np.array(fed.seq)
+        hashes, zero = (np.repeat(part, len(seqs), axis=0) for part in row_hashes(keys))
+        key_seq, key_pos, ambiguous = self._memory(model, event).look_up(hashes, zero, seqs)
+        rows = packing.by_request(visible)
+        return Seen(rows, key_seq, key_pos, seqs, fed.positions, fed.real, ambiguous)
 
     def _memory(self, model: str | None, event: AttentionEvent) -> Memory:
         """By the cache's own layer where there is one: looped layers have several."""

@@ -17,15 +17,18 @@ from typing import Any, Self
 
 import torch
 from transformers import cache_utils, masking_utils, modeling_utils
+from transformers.generation.continuous_batching.cache import PagedAttentionCache
+from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import CacheEvent, Event, Feeding, StepEvent
 from mlxdiag.models.patches import Patches
 from mlxdiag.models.shield import shielded
-from mlxdiag.models.torch import probe_calls, probe_masks
+from mlxdiag.models.torch import probe_calls, probe_masks, probe_paged
 from mlxdiag.models.torch.attend import Attend
 from mlxdiag.models.torch.identity import Identity
+from mlxdiag.models.torch.packing import Packing
 from mlxdiag.models.torch.probe_frame import Frame, Local
 from mlxdiag.models.torch.probe_operations import Operations
 from mlxdiag.models.torch.probe_tags import Tag, uids_of
@@ -76,6 +79,8 @@ class Probe:
         self._names: dict[int, str] = {}
         self._watched: dict[str, Any] = {}
         self._numbers = numbers or itertools.count(1)
+        self.requests: dict[str, int] = {}
+        """Sequence number of each request of a continuous batch, in the order in which they were seen."""
 
     def __enter__(self) -> Self:
         return self.install()
@@ -105,6 +110,16 @@ class Probe:
         for cls in _classes(cache_utils.Cache):
             if "update" in vars(cls):
                 add(cls, "update", update)
+        add(
+            PagedAttentionCache,
+            "update",
+            partial(probe_paged.update_wrapper, local=local, watcher=watcher),
+        )
+        add(
+            ContinuousBatchingIOs,
+            "prepare_batch_tensors",
+            partial(probe_paged.prepare_wrapper, local=local),
+        )
         self._patch_operations()
         for model in self._watched.values():
             self._patch_model(model)
@@ -186,7 +201,10 @@ class Probe:
                 cache = _cache_in(args, kwargs)
                 if self.before is not None:
                     self.feeding = self.before(step, cache)
-                frame = local.frame = Frame(step, cache, kwargs.get("attention_mask"))
+                frame = Frame(step, cache, kwargs.get("attention_mask"))
+                if isinstance(kwargs.get("cache"), PagedAttentionCache) and local.packed is not None:
+                    frame.packing = self._packing(step)
+                local.frame = frame
             except Exception as error:  # noqa: BLE001
                 local.failed(error)
                 return original(model, *args, **kwargs)
@@ -202,6 +220,13 @@ class Probe:
 
         return forward
 
+    def _packing(self, step: StepEvent) -> Packing:
+        """The requests that this thread has just prepared."""
+        members, self._local.packed = self._local.packed, None
+        step.packed = [(member.request, member.offset, member.tokens) for member in members]
+        step.batch, step.q = len(members), max((member.tokens for member in members), default=0)
+        return Packing(members, self.requests, self.feeding)
+
     def _over(self, frame: Frame) -> None:
         """A forward has ended, well or not."""
         self.feeding = None
@@ -216,7 +241,8 @@ class Probe:
 def _classes(base: type) -> list[type]:
     """A class and everything that is derived from it so far."""
     found = [base]
-    for cls in base.__subclasses__():
+    derived: list[type] = type.__subclasses__(base)
+    for cls in derived:
         found += _classes(cls)
     return list(dict.fromkeys(found))
 

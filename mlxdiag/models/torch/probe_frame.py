@@ -15,7 +15,7 @@ from mlxdiag.models.events import AttentionEvent, StepEvent, Update, event_of_up
 class Frame:
     """State of one forward in one thread. Holds the returned keys, so that they can be told by identity."""
 
-    __slots__ = ("busy", "caches", "given", "layer", "left", "pending", "returns", "step")
+    __slots__ = ("busy", "caches", "given", "layer", "left", "packing", "pending", "returns", "step")
 
     def __init__(self, step: StepEvent, cache: Any, given: Any) -> None:
         self.step = step
@@ -23,6 +23,8 @@ class Frame:
         """The cache that the forward was given, and those that it made or found."""
         self.given = given
         """The attention mask that the model was called with: 2-D, 4-D, a dict by kind, or None."""
+        self.packing: Any = None
+        """Who is in a packed forward; None in any other."""
         self.layer: int | None = None
         """The layer that was last seen: the running one, and after an error the one that failed."""
         self.pending: list[Any] = []
@@ -109,6 +111,8 @@ class Local(threading.local):
     """The running forward of this thread, if any."""
 
     frame: Frame | None = None
+    packed: Any = None
+    """Members of the next packed forward."""
 
     def __init__(self, fault: Callable[[Exception], None] | None = None) -> None:
         self.fault = fault

@@ -12,6 +12,7 @@ from typing import Any
 from mlxdiag.models.events import Offset
 
 KINDS = {
+    "BufferedSlidingLayer": "buffered",
     "DynamicSlidingWindowLayer": "rotating",
     "DynamicLayer": "dense",
     "StaticSlidingWindowLayer": "static_sliding",
@@ -50,7 +51,8 @@ class Tag:
         self.part = 0
         self.model: str | None = None
         self.read = _READERS.get(self.kind, _nothing)
-        self.alike: Alike = (self.kind, _window(layer, self.kind), None, None, _bits(layer, self.kind))
+        slack = getattr(layer, "slack", None)
+        self.alike: Alike = (self.kind, _window(layer, self.kind), None, slack, _bits(layer, self.kind))
         batched = {"dense": "batch", "rotating": "batch_rotating"}.get(self.kind, self.kind)
         self.ragged: Alike = (batched, *self.alike[1:])
         """The same for rows that are not at one offset: one counter for all of them, as a batch cache has."""
@@ -113,10 +115,10 @@ def uids_of(cache: Any, on_copy: OnCopy | None = None) -> list[int]:
 
 
 def _window(layer: Any, kind: str) -> int | None:
-    """The cache's own bound: a static layer is never longer than its buffer."""
-    if kind == "static_sliding":
-        return int(layer.max_cache_len)
-    return int(layer.sliding_window) if kind == "rotating" else None
+    """The cache's own bound. A static layer does not keep the window that it was made with: its buffer is the
+    smaller one of window and room.
+    """
+    return int(layer.sliding_window) if kind in ("rotating", "buffered") else None
 
 
 def _bits(layer: Any, kind: str) -> int | None:
@@ -169,6 +171,7 @@ _READERS: dict[str, Callable[[Any], Counters]] = {
     "dense": _dense,
     "quantized": _quantized,
     "rotating": _rotating,
+    "buffered": _rotating,
     "static": _static,
     "static_sliding": _static_sliding,
 }

@@ -30,6 +30,8 @@ class Watcher:
         """New keys [B, H, L, D] are about to be appended; returns those to append."""
         if self._identity is None:
             return keys
+        if frame.packing is not None:
+            return self._identity.insert_packed(frame.step.model, event, keys, frame.packing)
         return self._identity.insert(frame.step.model, event, keys, self.feeding())
 
     def attending(
@@ -54,7 +56,9 @@ class Watcher:
         if event.fate == "discarded" and mask is None:
             # What the library then does is the fallback, whatever the intervention meant.
             event.fallback = effect.rule or "none"
-        if self._identity is not None:
+        if self._identity is not None and frame.packing is not None:
+            event.seen = self._identity.observe_packed(frame.step.model, event, keys, effect, frame.packing)
+        elif self._identity is not None:
             self._read_positions(event, kwargs.get("position_ids"))
             event.seen = self._identity.observe(
                 frame.step.model, event, keys, frame.keys_of(event), effect, self.feeding()
