@@ -268,6 +268,7 @@ def _trims(op: Cut, events: list[CacheEvent], geometry: Geometry) -> list[Attent
                 cache=seen.kind,
                 asked=op.tokens if op.kept else seen.asked,
                 done=seen.done,
+                slack=seen.slack,
             ),
         )
     return list(calls.values()) or None

@@ -7,7 +7,7 @@ read their columns here, and import neither it nor the library.
 from __future__ import annotations
 
 from mlxdiag.audit.cell import Scenario
-from mlxdiag.audit.schedules.scenarios import SCENARIOS
+from mlxdiag.audit.schedules.scenarios import SCENARIOS, TRANSFORMERS
 
 DISTRIBUTED = (
     Scenario(name="tensor-parallel", title="split over two processes by heads", group="distributed"),
@@ -15,7 +15,18 @@ DISTRIBUTED = (
 )
 """Run apart, after the others, and only where they are asked for by name or by a pattern."""
 
-COLUMNS = (*SCENARIOS, *DISTRIBUTED)
-NAMES = tuple(scenario.name for scenario in COLUMNS)
+COLUMNS = tuple(dict.fromkeys((*SCENARIOS, *DISTRIBUTED, *TRANSFORMERS)))
+"""Of all libraries, each once."""
+NAMES = tuple(scenario.name for scenario in (*SCENARIOS, *DISTRIBUTED))
 USUAL = tuple(scenario.name for scenario in SCENARIOS)
 APART = tuple(scenario.name for scenario in DISTRIBUTED)
+
+
+def names(library: str) -> tuple[str, ...]:
+    """Every scenario that a library can be asked for, in the order of its table."""
+    return tuple(scenario.name for scenario in TRANSFORMERS) if library == "transformers" else NAMES
+
+
+def usual(library: str) -> tuple[str, ...]:
+    """Those that run where none is named."""
+    return names(library) if library == "transformers" else USUAL

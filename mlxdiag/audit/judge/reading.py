@@ -35,6 +35,9 @@ REFUSALS = re.compile(
 """What a library says that declines on purpose."""
 
 
+DECLINED = re.compile(r"does not track past states|can only be cropped")
+"""What transformers says of a crop that it declines, whatever it raises."""
+
 TOO_SMALL = "needs to be divisible by the quantization group size"
 """Said of keys of 16 numbers, which is the tiny instance's doing."""
 
@@ -47,6 +50,9 @@ WRAPPERS = (
     "models/mlx/instance.py",
     "models/mlx/backend.py",
     "models/mlx/store.py",
+    "models/torch/batching.py",
+    "models/torch/cache_kinds.py",
+    "models/torch/instance.py",
     "audit/judge/drafted.py",
 )
 """Modules that do nothing but call the library: what is raised there is the library's."""
@@ -112,6 +118,7 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
     clean = isinstance(error, RefusedError | NotImplementedError | UnjudgedError) or (
         isinstance(error, ValueError) and REFUSALS.search(said) is not None
     )
+    clean = clean or DECLINED.search(said) is not None
     if TOO_SMALL in said:
         cell.result, cell.codes = "skipped", []
         cell.reason = f"the keys of the tiny instance are too small for this: {said}"

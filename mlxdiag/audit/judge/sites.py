@@ -114,5 +114,19 @@ def place(filename: str, line: int) -> str:
     return f"{'/'.join(parts[at:])}:{line}"
 
 
+def definition(method: Any) -> str:
+    """Where a method is defined; "" for None and for what is not Python."""
+    code = getattr(method, "__code__", None)
+    return place(code.co_filename, code.co_firstlineno) if code is not None else ""
+
+
+def line_with(path: Path, text: str) -> str:
+    """The first line of a file that holds this text; its first line where none does."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if text in line:
+            return place(str(path), number)
+    return place(str(path), 1)
+
+
 def _is(filename: str, *names: str) -> bool:
     return filename.endswith(tuple(f"/{name}" for name in names))

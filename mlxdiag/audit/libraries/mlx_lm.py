@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mlxdiag.audit.judge.sites import Sites, place
+from mlxdiag.audit.judge.sites import Sites, definition, line_with
 from mlxdiag.audit.schedules.schedules import CAPPED
 from mlxdiag.models.adapter import Instance, Skipped
 
@@ -151,20 +151,6 @@ class _MlxLm:
         """In `mlx_lm.generate`, which does not look at what was taken."""
         path = Path(str(importlib.import_module("mlx_lm.generate").__file__))
         return line_with(path, "trim_prompt_cache(model_cache")
-
-
-def definition(method: Any) -> str:
-    """Where a method is defined; "" for None and for what is not Python."""
-    code = getattr(method, "__code__", None)
-    return place(code.co_filename, code.co_firstlineno) if code is not None else ""
-
-
-def line_with(path: Path, text: str) -> str:
-    """The first line of a file that holds this text; its first line where none does."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if text in line:
-            return place(str(path), number)
-    return place(str(path), 1)
 
 
 LIBRARY = _MlxLm()

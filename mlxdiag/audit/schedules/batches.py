@@ -127,21 +127,21 @@ def key_cap_batch(script: Script, sizes: Sizes) -> None:
 
 
 def _left(script: Script, sizes: Sizes, rows: int) -> None:
-    script.batch(_lengths(sizes, rows), left=True)
+    script.batch(lengths(sizes, rows), left=True)
     script.batch(dict.fromkeys(NAMES[:rows], sizes.window // 2))
     script.decode(2, *NAMES[:rows])
 
 
 def _right(script: Script, sizes: Sizes, rows: int) -> None:
-    lengths = _lengths(sizes, rows)
-    script.event("merge", *lengths)
-    script.batch(lengths)
-    script.event("finalize", *lengths)
-    script.decode(2, *lengths)
+    fed = lengths(sizes, rows)
+    script.event("merge", *fed)
+    script.batch(fed)
+    script.event("finalize", *fed)
+    script.decode(2, *fed)
 
 
-def _lengths(sizes: Sizes, rows: int) -> dict[str, int]:
-    """The first row past the window, the others below it and none as long as another."""
+def lengths(sizes: Sizes, rows: int) -> dict[str, int]:
+    """Real tokens by row: the first past the window, the others below it, and no two alike."""
     return {
         seq: max(1, sizes.window + 2 - (3 if i == 1 else 2 * i + 2 if i else 0))
         for i, seq in enumerate(NAMES[:rows])

@@ -78,6 +78,55 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """In the order of the table."""
 
+_BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def _shared(*names: str) -> tuple[Scenario, ...]:
+    return tuple(_BY_NAME[name] for name in names)
+
+
+TRANSFORMERS: tuple[Scenario, ...] = (
+    *(scenario for scenario in SCENARIOS if scenario.group in ("prefill", "decode")),
+    *_shared(
+        "speculative-before-wrap",
+        "speculative-across-wrap",
+        "speculative-after-wrap",
+    ),
+    *_of("trim", ("crop-after-crop", "drafts rolled back behind a token of an earlier rollback")),
+    *_shared(
+        "trim-then-decode",
+        "trim-then-chunk",
+        "trim-after-wrap-decode",
+        "trim-after-wrap-chunk",
+        "tile-padding",
+        "tile-padding-32",
+        "adopt-prefix",
+        "adopt-trimmed-prefix",
+        "save-and-load",
+        "left-padding",
+        "left-padding-as-heads",
+        "left-padding-after-wrap",
+    ),
+    *_of(
+        "batch",
+        ("right-padding-scored", "rows padded on the right, in one forward"),
+        ("rows-leave", "rows padded on the left, of which the longest leaves"),
+    ),
+    *_shared("interleaved"),
+    *_of(
+        "static",
+        ("static-fresh-over-window", "a StaticCache: one pass longer than the window"),
+        ("static-chunks", "a StaticCache: chunks that do not divide the window"),
+        ("static-chunks-above-window", "a StaticCache: chunks longer than the window"),
+        ("static-continue-after-wrap", "a StaticCache: a chunk after the window was passed"),
+        ("static-decode-across-window", "a StaticCache: token by token across the window"),
+        ("static-left-padding", "a StaticCache: rows padded on the left"),
+        ("static-trim", "a StaticCache: tail trim, then a chunk"),
+    ),
+    *_of("quantized", ("quantized-cache", "a QuantizedCache of 8-bit floats")),
+)
+"""Those of transformers, in the order of its table: what its caches can do, and what no other library has."""
+
 NAMES = tuple(scenario.name for scenario in SCENARIOS)
 
 
@@ -87,7 +136,7 @@ def named(name: str) -> Scenario:
     Raises:
         UsageError: there is none.
     """
-    found = next((scenario for scenario in SCENARIOS if scenario.name == name), None)
+    found = next((scenario for scenario in (*SCENARIOS, *TRANSFORMERS) if scenario.name == name), None)
     if found is None:
         raise UsageError(f"no scenario {name!r}; known: {', '.join(NAMES)}")
     return found

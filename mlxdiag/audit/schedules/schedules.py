@@ -111,9 +111,12 @@ def build(name: str, instance: Instance) -> Trace:
     Raises:
         UsageError: there is no such scenario.
     """
-    schedule = SCHEDULES.get(name)
+    from mlxdiag.audit.schedules.torch_schedules import TORCH
+
+    known = {**SCHEDULES, **TORCH}
+    schedule = known.get(name)
     if schedule is None:
-        raise UsageError(f"no schedule for scenario {name!r}; known: {', '.join(SCHEDULES)}")
+        raise UsageError(f"no schedule for scenario {name!r}; known: {', '.join(known)}")
     script, sizes = Script(), sizes_of(instance)
     schedule(script, sizes)
     scheduler = SCHEDULERS.get(name)
@@ -133,6 +136,7 @@ SCHEDULERS: Mapping[str, Scheduler] = {
     "trie-longer": _TRIE,
     "trie-longer-after-wrap": _TRIE,
     "quantized-keys": Scheduler(kv_bits=8),
+    "quantized-cache": Scheduler(kv_bits=8),
     "drafts": Scheduler(looped=True, speculative=DRAFTS),
     "drafts-quantized": Scheduler(looped=True, speculative=DRAFTS, kv_bits=8),
     "drafts-stored": Scheduler(looped=True, speculative=DRAFTS, store="trie"),

@@ -14,6 +14,7 @@ import msgspec
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Backend, CacheMaker, Geometry
+from mlxdiag.models.torch import cache_kinds
 from mlxdiag.models.torch.families import CACHES
 from mlxdiag.models.torch.held import Held
 
@@ -32,6 +33,8 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Name of the attention implementation: sdpa, eager, ..."""
     head: Any = None
     """[V, D], for a bare model: hidden states are projected on it."""
+    cache_kind: str = "dynamic"
+    """Which of the library's caches `new_cache` makes: see `cache_kinds`."""
     source_layers: tuple[int, ...] = ()
     """For a tiny instance: the layer of the full model that each of its layers stands for."""
 
@@ -42,11 +45,11 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return TORCH
 
     def new_cache(self, kinds: Mapping[int | str, CacheMaker] | None = None) -> list[Any]:
-        """One `Held` with the library's own dynamic cache for the model's config.
+        """One `Held` with the library's own cache for the model's config, of `cache_kind`.
 
         `kinds` replaces the cache layer of a layer (by index) or of a family (by name); the index wins.
         """
-        cache = _cache(self.model.config)
+        cache = cache_kinds.fresh(self.cache_kind, self.model.config) or _cache(self.model.config)
         for layer in self.geometry.owners() if kinds else ():
             make = (kinds or {}).get(layer.index) or (kinds or {}).get(layer.family)
             if make is not None:

@@ -72,6 +72,7 @@ class Operations:
             with self._telling("trim", layer) as event:
                 if event is not None:
                     event.asked = abs(int(tokens_to_remove))
+                    event.slack = _recorded(layer, event.asked)
                 return original(layer, tokens_to_remove)
 
         return crop
@@ -138,3 +139,11 @@ def indices(rows: Any) -> list[int] | None:
     if not hasattr(rows, "device"):
         return [int(row) for row in rows]
     return [int(row) for row in rows.tolist()] if rows.device.type == "cpu" else None
+
+
+def _recorded(layer: Any, asked: int) -> int | None:
+    """Keys beyond the window that a sliding layer holds since its last crop; None where they are too few."""
+    if not getattr(layer, "record_past", False) or not hasattr(layer, "sliding_window") or layer.keys is None:
+        return None
+    spare = layer.keys.shape[-2] - (layer.sliding_window - 1)
+    return spare if spare >= asked else None

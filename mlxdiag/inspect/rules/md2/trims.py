@@ -69,6 +69,15 @@ steps:
 - {phase: trim, rows: [{seq: a, asked: 2, done: 2}]}
 - {phase: decode, rows: [{seq: a, offset: 5, tokens: 1}]}
 """,
+        # Wrapped, with the keys that it displaced kept beside it.
+        """\
+model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}
+steps:
+- {phase: verify, rows: [{seq: a, offset: 20, tokens: 4}]}
+- {phase: rollback, rows: [{seq: a, asked: 2, done: 2}],
+   attention: [{family: sliding, cache: rotating, asked: 2, done: 2, slack: 3}]}
+- {phase: decode, rows: [{seq: a, offset: 22, tokens: 1}]}
+""",
         # Only padding is cut off again, past the window.
         """\
 model: {layers: {sliding: {attention: sliding, window: 8}, full: {attention: full}}}

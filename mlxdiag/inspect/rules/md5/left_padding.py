@@ -46,6 +46,13 @@ steps:
 - {phase: decode, rows: [{seq: a, left_padding: 0, tokens: 1}, {seq: b, left_padding: 5, tokens: 1}],
    attention: [{family: full, cache: batch, offset: [20, 15], cursor: 20, q: 1, k: 21, mask: [2, 1, 1, 21]}]}
 """,
+        # Causal, with a row of its own for each sequence.
+        """
+steps:
+- {rows: [{seq: a, left_padding: 0, tokens: 8}, {seq: b, left_padding: 5, tokens: 3, padded: 8}],
+   attention: [{family: full, cache: batch, offset: [0, -5], cursor: 0, q: 8, k: 8, mask: [2, 1, 8, 8],
+    builder: padded}]}
+""",
         # The ring has turned: 40 tokens through 16 slots, the padding is gone.
         """
 model: {layers: {sliding: {attention: sliding, window: 16}}}
@@ -73,6 +80,8 @@ steps:
             if not shared or alike:
                 return
             said = "a mask without a batch axis"
+        elif call.builder == "padded" and (call.mask_batch or 1) > 1:
+            return
         elif mask in (CAUSAL, WINDOWED, NONE) and call.fate != "rebuilt":
             said = {CAUSAL: "plain causal", WINDOWED: "a windowed mask for all rows", NONE: "no mask"}[mask]
         else:
