@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from mlxdiag.cli import options
-from mlxdiag.cli.audit_result import Given, finish
+from mlxdiag.cli.audit_result import Given, finish, finish_all
 from mlxdiag.cli.settings import Settings, refuse_overwriting, settle
 from mlxdiag.cli.streams import complain, put
 from mlxdiag.errors import CLEAN, UnjudgedError, UsageError
@@ -28,7 +28,10 @@ def main(
         list[str] | None,
         typer.Argument(metavar="[FAMILY]...", help="Families or patterns, as 'gemma*'; default: all."),
     ] = None,
-    library: Annotated[str, typer.Option("--library", metavar="LIBRARY", help="mlx-lm.")] = "mlx-lm",
+    library: Annotated[
+        str,
+        typer.Option("--library", metavar="LIBRARY", help="mlx-lm, transformers, or both with a comma."),
+    ] = "mlx-lm",
     scenario: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,7 +90,7 @@ def main(
     fail_on: options.FailOn = None,
     expect: options.Expect = None,
 ) -> int:
-    """Audit the installed library: every model family, every scheduling path, judged by three oracles."""
+    """Audit an installed library: every model family, every scheduling path, judged by three oracles."""
     settings = settle(
         format=format,
         output=output,
@@ -97,17 +100,33 @@ def main(
         fail_on=fail_on,
         expect=expect,
     )
-    require_library(library)
+    libraries = parse_libraries(library)
+    for name in libraries:
+        require_library(name)
     given = Given(
         baseline=baseline, write_baseline=write_baseline, repros=repros, unfold=show_all, settings=settings
     )
     given.check()
-    wanted = what_is_wanted(families, scenario, device, jobs, shard, seed, resume, time_limit, repros)
+    several_at_once(libraries, given, resume, against, shard)
+    wanted = [
+        what_is_wanted(name, families, scenario, device, jobs, shard, seed, resume, time_limit, repros)
+        for name in libraries
+    ]
     if show_list:
-        return show(wanted, settings)
+        return max(show(one, settings) for one in wanted)
     if resume is not None and not resume.exists():
         refuse_overwriting(resume, force)
-    return audit(wanted, given, against)
+    if len(wanted) > 1:
+        return finish_all([audited(one) for one in wanted], given)
+    return audit(wanted[0], given, against)
+
+
+def audited(wanted: Wanted) -> Audit:
+    """One table of several."""
+    from mlxdiag.audit.faults import causes
+
+    complain(f"{wanted.library}:")
+    return watched(wanted, causes.load(library=wanted.library))
 
 
 def audit(wanted: Wanted, given: Given, against: str | None) -> int:
@@ -116,7 +135,7 @@ def audit(wanted: Wanted, given: Given, against: str | None) -> int:
     from mlxdiag.audit.faults import causes
 
     site = copies.site(against) if against is not None else None
-    known = causes.load()
+    known = causes.load(library=wanted.library)
     found = watched(wanted, known)
     comparison = None
     if site is not None:
@@ -174,6 +193,7 @@ def show(wanted: Wanted, settings: Settings) -> int:
 
 
 def what_is_wanted(
+    library: str,
     families: list[str] | None,
     scenario: list[str] | None,
     device: str | None,
@@ -187,13 +207,14 @@ def what_is_wanted(
     """The options as the audit knows them. Raises UsageError for names and numbers that make no sense."""
     from mlxdiag.audit.engine.names import pick
     from mlxdiag.audit.engine.run import Wanted
-    from mlxdiag.audit.engine.table import NAMES, USUAL
+    from mlxdiag.audit.engine.table import names, usual
 
     if not 0.1 <= time_limit <= DAY:
         raise UsageError(f"--time-limit: {time_limit} is not between 0.1 and {DAY} seconds")
     return Wanted(
+        library=library,
         families=tuple(families or ()),
-        scenarios=pick("scenario", NAMES, scenario or USUAL),
+        scenarios=pick("scenario", names(library), scenario or usual(library)),
         jobs=jobs or cores(),
         shard=parse_shard(shard) if shard is not None else None,
         seed=seed,
@@ -222,16 +243,47 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def parse_libraries(text: str) -> tuple[str, ...]:
+    """`mlx-lm`, `transformers`, or both. Raises UsageError for any other name, and for none."""
+    from mlxdiag.audit.libraries.table import NAMES
+
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names or (text,):
+        if name not in NAMES:
+            raise UsageError(f"--library: {name!r} is unknown; known: {', '.join(NAMES)}")
+    return names
+
+
 def require_library(library: str) -> None:
-    """Raises UsageError for an unknown library, UnjudgedError for one that this version cannot audit."""
-    if library == "transformers":
-        raise UnjudgedError("--library transformers: this version audits mlx-lm only")
-    if library != "mlx-lm":
-        raise UsageError(f"--library: {library!r} is unknown; known: mlx-lm")
+    """Raises UnjudgedError where a package that the library needs is not installed."""
     from importlib.util import find_spec
 
-    for name in ("mlx", "mlx_lm"):
+    needed, hint = NEEDS[library]
+    for name in needed:
         if find_spec(name) is None:
-            raise UnjudgedError(
-                f"{name} is not installed, so nothing can be audited; try: pip install mlx-lm"
-            )
+            raise UnjudgedError(f"{name} is not installed, so nothing can be audited; try: {hint}")
+
+
+NEEDS = {
+    "mlx-lm": (("mlx", "mlx_lm"), "pip install mlx-lm"),
+    "transformers": (("torch", "transformers"), 'pip install "mlxdiag[torch]"'),
+}
+
+
+def several_at_once(
+    libraries: tuple[str, ...], given: Given, resume: Path | None, against: str | None, shard: str | None
+) -> None:
+    """Raises UsageError for what makes sense of one library only."""
+    if len(libraries) < 2:
+        return
+    for option, value in (
+        ("--resume", resume),
+        ("--against", against),
+        ("--shard", shard),
+        ("--baseline", given.baseline),
+        ("--write-baseline", given.write_baseline),
+    ):
+        if value is not None:
+            raise UsageError(f"{option}: is for one library at a time, not for {' and '.join(libraries)}")
+    if given.settings.format not in ("text", "markdown", "github"):
+        raise UsageError(f"--format {given.settings.format}: give one library at a time")

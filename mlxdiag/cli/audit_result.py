@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -53,10 +54,40 @@ def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> 
     if given.write_baseline is not None:
         write_file(given.write_baseline, baselines.dump(baselines.of(audit)))
         complain(f"{given.write_baseline}: accepts {count(len(audit.faults), 'fault')}")
+    shown = as_shown(audit, given, comparison)
+    code = exit_code(shown, settings)
+    # A shard is wanted whatever is in it: the merged audit is what is judged.
+    whole = code in (CLEAN, FINDINGS) or audit.shard is not None
+    write_result(renderer(settings.format)(shown), settings.output if whole else None)
+    summarise(shown, settings)
+    if settings.output is not None and not whole:
+        complain(f"{settings.output} was not written")
+    return code
+
+
+def finish_all(audits: Sequence[Audit], given: Given) -> int:
+    """The tables of several libraries, one after the other; findings in any are findings of all."""
+    settings = given.settings
+    shown = [as_shown(audit, given) for audit in audits]
+    codes = [exit_code(one, settings) for one in shown]
+    code = UNJUDGED if UNJUDGED in codes else max(codes)
+    whole = UNJUDGED not in codes
+    render = renderer(settings.format)
+    write_result("\n".join(map(render, shown)), settings.output if whole else None)
+    for one in shown:
+        summarise(one, settings)
+    if settings.output is not None and not whole:
+        complain(f"{settings.output} was not written")
+    return code
+
+
+def as_shown(audit: Audit, given: Given, comparison: Comparison | None = None) -> Shown:
+    """What the renderers are given of one audit."""
+    settings = given.settings
     difference = baselines.compare(given.held, audit) if given.held is not None else None
     visible = [fault for fault in audit.faults if selected(fault, settings)]
     terminal = settings.format == "text" and settings.output is None and colour()
-    shown = Shown(
+    return Shown(
         audit=msgspec.structs.replace(audit, faults=visible),
         hidden=len(audit.faults) - len(visible),
         difference=difference,
@@ -66,14 +97,6 @@ def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> 
         colour=terminal,
         width=shutil.get_terminal_size().columns if terminal else None,
     )
-    code = exit_code(shown, settings)
-    # A shard is wanted whatever is in it: the merged audit is what is judged.
-    whole = code in (CLEAN, FINDINGS) or audit.shard is not None
-    write_result(renderer(settings.format)(shown), settings.output if whole else None)
-    summarise(shown, settings)
-    if settings.output is not None and not whole:
-        complain(f"{settings.output} was not written")
-    return code
 
 
 def selected(fault: Fault, settings: Settings) -> bool:

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.cell import LIBRARY, Cell
 from mlxdiag.errors import UnreadableError
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -160,17 +160,22 @@ class Locator:
         return self._held[file]
 
 
-def load(path: Path | None = None) -> Causes:
-    """The shipped file, or another of the same form.
+FILES = {"mlx-lm": "causes.yaml", "transformers": "causes_transformers.yaml"}
+"""By library: what is shipped."""
+
+
+def load(path: Path | None = None, library: str = LIBRARY) -> Causes:
+    """The shipped file of a library, or another of the same form.
 
     Raises:
         UnreadableError: it is not of that form; the message names the field.
     """
     import yaml
 
-    shown = path or "causes.yaml"
+    name = FILES[library]
+    shown = path or name
     try:
-        text = (path or resources.files("mlxdiag.audit.faults") / "causes.yaml").read_text(encoding="utf-8")
+        text = (path or resources.files("mlxdiag.audit.faults") / name).read_text(encoding="utf-8")
         held = msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader) or {}, Causes)
     except OSError as error:
         raise UnreadableError(f"{shown}: {error.strerror}") from None

@@ -70,7 +70,8 @@ class Trial(Runner):
         return caches
 
     def _cut(self, op: Cut, caches: list[Any]) -> None:
-        if op.phase == "trim" and (why := self.audited.untrimmable(caches)) is not None:
+        asks = op.phase == "trim" or self.audited.asks_always
+        if asks and (why := self.audited.untrimmable(caches)) is not None:
             raise RefusedError(f"{self.audited.asks_trim} is false here ({why}): nothing is trimmed")
         super()._cut(op, caches)
 

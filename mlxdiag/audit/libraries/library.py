@@ -43,6 +43,11 @@ class Library(Protocol):
         """What a server asks before it takes tokens back, by its name in the library."""
         ...
 
+    @property
+    def asks_always(self) -> bool:
+        """It asks before rejected drafts are taken back, too, and not only when decoding begins."""
+        ...
+
     # -- what there is ----------------------------------------------------------------------------------
 
     def load(self) -> ModuleType | Skipped:

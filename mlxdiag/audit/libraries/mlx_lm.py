@@ -32,6 +32,7 @@ class _MlxLm:
     backend = "mlx"
     versions = ("mlx", "mlx-lm")
     asks_trim = "can_trim_prompt_cache"
+    asks_always = False
 
     def load(self) -> ModuleType | Skipped:
         from mlxdiag.models.mlx import library

@@ -37,6 +37,7 @@ class _Transformers:
     backend = "torch"
     versions = ("torch", "transformers")
     asks_trim = "is_croppable"
+    asks_always = True
 
     def load(self) -> ModuleType | Skipped:
         """One thread for each process: two on a shared core wait for each other."""

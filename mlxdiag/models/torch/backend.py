@@ -79,9 +79,14 @@ class _Torch:
     def cache(self, kind: str, layer: LayerSpec, slack: int, sinks: int) -> Any:
         from transformers.cache_utils import DynamicLayer
 
-        from mlxdiag.models.torch.layers import FrontTrimLayer
+        from mlxdiag.models.torch.layers import BufferedSlidingLayer, ClampedSlidingLayer, FrontTrimLayer
 
-        makers: dict[str, Callable[[], Any]] = {"dense": DynamicLayer, "front_trim": FrontTrimLayer}
+        makers: dict[str, Callable[[], Any]] = {
+            "dense": DynamicLayer,
+            "buffered": lambda: BufferedSlidingLayer(layer.window or 0, slack),
+            "clamped": lambda: ClampedSlidingLayer(layer.window or 0),
+            "front_trim": FrontTrimLayer,
+        }
         if kind not in makers:
             raise UnjudgedError(f"transformers has nothing like a {kind} cache for the {layer.family} layers")
         return makers[kind]()
@@ -100,7 +105,12 @@ class _Torch:
         return True
 
     def quantize(self, caches: Caches, bits: int) -> None:
-        raise UnjudgedError("transformers has no cache that is quantised in the middle of a sequence")
+        """Nothing for a quantised cache, which rounds from its first update on."""
+        from transformers import QuantizedCache
+
+        (held,) = caches
+        if not isinstance(held.cache, QuantizedCache):
+            raise UnjudgedError("transformers has no cache that is quantised in the middle of a sequence")
 
     def expect_drafts(self, caches: Caches) -> None:
         (held,) = caches
