@@ -41,6 +41,18 @@ CLASSES: dict[str, Special] = {
     ),
 }
 
+_BARE = {
+    "muse_glimmer_text": ("muse_glimmer", "MuseGlimmerText"),
+    "muse_spark_text": ("muse_spark", "MuseSparkText"),
+    "qwen2_5_vl_text": ("qwen2_5_vl", "Qwen2_5_VLText"),
+    "qwen2_vl_text": ("qwen2_vl", "Qwen2VLText"),
+}
+"""Text models of larger ones, whose heads take images or sound as well; they return hidden states."""
+CLASSES |= {
+    name: Special(module=module, config=f"{stem}Config", model=f"{stem}Model")
+    for name, (module, stem) in _BARE.items()
+}
+
 ALIAS = {
     "diffusion_gemma": "diffusion_gemma_text",
     "step3p7": "step3p5",

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.torch.families import ALIAS, CLASSES
+from mlxdiag.models.torch.families import ALIAS, CLASSES, Special
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 NEEDED = {"torch": (2, 6), "transformers": (5, 24)}
@@ -79,27 +79,31 @@ def family(model_type: str) -> Classes | Skipped:
     if isinstance(library, Skipped):
         return library
     model_type = ALIAS.get(model_type, model_type)
-    if (special := CLASSES.get(model_type)) is not None:
-        module = importlib.import_module(f"transformers.models.{special.module}")
-        wrapper = getattr(module, special.wrapper) if special.wrapper else None
-        return Classes(
-            model_type=model_type,
-            config=getattr(module, special.config),
-            model=getattr(module, special.model),
-            wrapper=wrapper,
-            outer=special.outer,
-        )
+    mapped = model_type in CLASSES or model_type in causal_types()
     configs = importlib.import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
-    models = importlib.import_module("transformers.models.auto.modeling_auto").MODEL_FOR_CAUSAL_LM_MAPPING
-    if model_type not in causal_types():
+    if not mapped:
         known = "has it, but not as a language model" if model_type in configs else "has no such model"
         return Skipped(f"transformers {library.__version__} {known}: {model_type}")
     try:
+        if (special := CLASSES.get(model_type)) is not None:
+            return _special(model_type, special)
+        models = importlib.import_module("transformers.models.auto.modeling_auto")
         config = configs[model_type]
-        return Classes(model_type=model_type, config=config, model=models[config])
+        return Classes(model_type=model_type, config=config, model=models.MODEL_FOR_CAUSAL_LM_MAPPING[config])
     except Exception as error:  # noqa: BLE001  a module may fail to import in any way
         text = " ".join(str(error).split())[:200]
         return Skipped(f"family {model_type} cannot be imported: {type(error).__name__}: {text}")
+
+
+def _special(model_type: str, special: Special) -> Classes:
+    module = importlib.import_module(f"transformers.models.{special.module}")
+    return Classes(
+        model_type=model_type,
+        config=getattr(module, special.config),
+        model=getattr(module, special.model),
+        wrapper=getattr(module, special.wrapper) if special.wrapper else None,
+        outer=special.outer,
+    )
 
 
 def family_of(config: Mapping[str, Any]) -> Classes | Skipped:

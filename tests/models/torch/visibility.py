@@ -69,7 +69,7 @@ def _seen(entered: Any, left: Any, position: int) -> set[int]:
 
 
 def moved_by_positions(instance: Any) -> list[bool]:
-    """For each decoder layer, whether its output on a fixed input changes when positions are twice as far apart."""
+    """For each layer, whether its output on a fixed input changes once positions lie twice as far apart."""
     once, twice = (_outputs(instance, factor) for factor in (1, 2))
     return [bool((once[index] - twice[index]).abs().max() > 1e-4) for index in sorted(once)]
 
