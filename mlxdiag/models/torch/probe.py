@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
+from torch._dynamo.eval_frame import OptimizedModule
 from transformers import cache_utils, masking_utils, modeling_utils
 from transformers.generation.continuous_batching.cache import PagedAttentionCache
 from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
@@ -25,7 +26,7 @@ from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import CacheEvent, Event, Feeding, StepEvent
 from mlxdiag.models.patches import Patches
 from mlxdiag.models.shield import shielded
-from mlxdiag.models.torch import probe_calls, probe_masks, probe_paged
+from mlxdiag.models.torch import probe_calls, probe_compiled, probe_masks, probe_paged
 from mlxdiag.models.torch.attend import Attend
 from mlxdiag.models.torch.identity import Identity
 from mlxdiag.models.torch.packing import Packing
@@ -79,6 +80,8 @@ class Probe:
         self._names: dict[int, str] = {}
         self._watched: dict[str, Any] = {}
         self._numbers = numbers or itertools.count(1)
+        self._told = 0
+        """Forwards that were told of."""
         self.requests: dict[str, int] = {}
         """Sequence number of each request of a continuous batch, in the order in which they were seen."""
 
@@ -119,6 +122,12 @@ class Probe:
             ContinuousBatchingIOs,
             "prepare_batch_tensors",
             partial(probe_paged.prepare_wrapper, local=local),
+        )
+        add(OptimizedModule, "__call__", partial(probe_compiled.module_wrapper, around=self._blind))
+        add(
+            modeling_utils.PreTrainedModel,
+            "get_compiled_call",
+            partial(probe_compiled.call_wrapper, around=self._blind),
         )
         self._patch_operations()
         for model in self._watched.values():
@@ -176,6 +185,9 @@ class Probe:
 
     def _patch_model(self, model: Any) -> None:
         self.watch_class(type(model))
+        if "forward" in vars(model):
+            # Put there by whoever spread the model over devices: the class's own is no longer called.
+            self._patches.add(model, "forward", partial(self._bound_wrapper, model=model))
 
     def _patch_operations(self) -> None:
         operations = Operations(self.sink, self.copied, self._local)
@@ -193,7 +205,9 @@ class Probe:
         local = self._local
 
         def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or local.frame is not None or not self._installed:
+            if torch.compiler.is_compiling():
+                return original(model, *args, **kwargs)
+            if local.frame is not None or not self._installed:
                 return original(model, *args, **kwargs)
             try:
                 batch, q = _shape_of_input(args, kwargs)
@@ -220,6 +234,28 @@ class Probe:
 
         return forward
 
+    def _bound_wrapper(self, original: Callable[..., Any], model: Any) -> Callable[..., Any]:
+        return partial(self._model_wrapper(lambda _, *args, **kwargs: original(*args, **kwargs)), model)
+
+    def _blind(
+        self, model: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A compiled forward of a watched model, told of unless it turns out to run in Python after all."""
+        told, local = self._told, self._local
+        if id(model) not in self._names or local.frame is not None or not self._installed:
+            return call(*args, **kwargs)
+        step = StepEvent(self._names[id(model)], *_shape_of_input(args, kwargs), [])
+        step.unseen = probe_compiled.COMPILED
+        try:
+            return call(*args, **kwargs)
+        except BaseException as error:
+            step.error, step.error_type = str(error), type(error).__name__
+            raise
+        finally:
+            if self._told == told:
+                self.feeding = None
+                self.sink(step)
+
     def _packing(self, step: StepEvent) -> Packing:
         """The requests that this thread has just prepared."""
         members, self._local.packed = self._local.packed, None
@@ -235,6 +271,7 @@ class Probe:
             frame.step.uids = [uid for cache in frame.caches for uid in uids_of(cache, self.copied)]
         except Exception as error:  # noqa: BLE001
             self._local.failed(error)
+        self._told += 1
         self.sink(frame.step)
 
 

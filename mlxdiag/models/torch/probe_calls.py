@@ -30,8 +30,11 @@ def update_wrapper(original: Wrapper, local: Local, on_copy: OnCopy, watcher: Wa
     def update(
         cache: Any, key_states: Any, value_states: Any, layer_idx: int, *args: Any, **kwargs: Any
     ) -> Any:
+        # Asked first: what follows is nothing that a compiler could trace.
+        if torch.compiler.is_compiling():
+            return original(cache, key_states, value_states, layer_idx, *args, **kwargs)
         frame = local.frame
-        if frame is None or frame.busy or torch.compiler.is_compiling() or key_states is None:
+        if frame is None or frame.busy or key_states is None:
             return original(cache, key_states, value_states, layer_idx, *args, **kwargs)
         try:
             short = _before(frame, cache, key_states, layer_idx, on_copy, watcher)
@@ -128,7 +131,7 @@ def interface_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) 
 
     def get_interface(interface: Any, attn_implementation: Any, default: Any) -> Any:
         function = original(interface, attn_implementation, default)
-        if local.frame is None or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or local.frame is None:
             return function
         implementation = str(attn_implementation or "eager")
         wrapper = wrappers.get((implementation, function))

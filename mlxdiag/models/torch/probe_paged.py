@@ -41,8 +41,10 @@ def update_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) -> 
     def update(
         cache: Any, key_states: Any, value_states: Any, layer_idx: int, *args: Any, **kwargs: Any
     ) -> Any:
+        if torch.compiler.is_compiling():
+            return original(cache, key_states, value_states, layer_idx, *args, **kwargs)
         frame = local.frame
-        if frame is None or frame.packing is None or torch.compiler.is_compiling():
+        if frame is None or frame.packing is None:
             return original(cache, key_states, value_states, layer_idx, *args, **kwargs)
         try:
             event = _before(frame.packing, cache, key_states, layer_idx)
