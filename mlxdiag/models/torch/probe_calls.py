@@ -165,6 +165,7 @@ def attention_wrapper(
                 watcher is None
                 and pending
                 and type(pending[-1]) is tuple
+                and pending[-1][0] == layer
                 and frame.returns[-1][0] is key
                 and pending[-1] is frame.returns[-1][1]
                 and effect.rule != OLDEST
