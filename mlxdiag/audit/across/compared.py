@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
 import msgspec
 import numpy as np
 
-from mlxdiag.audit.across.watched import Place, Watched, position, row_views
+from mlxdiag.audit.across.watched import Key, Place, Watching, views
+from mlxdiag.models.events import Seen
 from mlxdiag.replay.parity import spread
+from mlxdiag.replay.tape import position
 
 LISTED = 32
 """Positions, and queries, that a comparison lists; beyond them it counts."""
@@ -65,7 +65,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         return self.wrong[0] if self.wrong else None
 
 
-def compare(first: Watched, second: Watched, tolerance: float) -> Compared:
+def compare(first: Watching, second: Watching, tolerance: float) -> Compared:
     """Hold two runs of one plan against each other, as far as both came."""
     places = sorted(first.told.keys() & second.told.keys())
     unit = spread(np.concatenate([first.told[at].logits for at in places])) if places else 0.0
@@ -97,7 +97,7 @@ def compare(first: Watched, second: Watched, tolerance: float) -> Compared:
     )
 
 
-def _views(first: Watched, second: Watched) -> tuple[tuple[Unlike, ...], int]:
+def _views(first: Watching, second: Watching) -> tuple[tuple[Unlike, ...], int]:
     found: list[Unlike] = []
     listed: dict[int, int] = {}
     queries = 0
@@ -113,11 +113,11 @@ def _views(first: Watched, second: Watched) -> tuple[tuple[Unlike, ...], int]:
     return tuple(found), queries
 
 
-def _unlike(run: Watched, op: int, layer: int, ours: Any, theirs: Any) -> Iterator[Unlike | int]:
+def _unlike(run: Watching, op: int, layer: int, ours: Seen, theirs: Seen) -> Iterator[Unlike | int]:
     """Queries of one layer's call that see other keys, and the number of those that were compared."""
     names = {number: seq for seq, number in run.numbers.items()}
     for row in range(len(ours.query_seq)):
-        one, other = row_views(ours, row), row_views(theirs, row)
+        one, other = views(ours, row), views(theirs, row)
         both = sorted(one.keys() & other.keys())
         yield len(both)
         for code in both:
@@ -127,5 +127,5 @@ def _unlike(run: Watched, op: int, layer: int, ours: Any, theirs: Any) -> Iterat
                 yield Unlike(Place(op, row), layer, seq, position(code), *sides)
 
 
-def _positions(keys: frozenset[tuple[int, int]]) -> tuple[int, ...]:
+def _positions(keys: frozenset[Key]) -> tuple[int, ...]:
     return tuple(sorted(position(code) if seq >= 0 else -1 for seq, code in keys))

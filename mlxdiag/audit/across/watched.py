@@ -10,18 +10,19 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxdiag.models.adapter import Instance
+from mlxdiag.audit.judge.trial import Trial
 from mlxdiag.models.events import Seen, StepEvent
-from mlxdiag.replay import tape
-from mlxdiag.replay.ops import Feed, Forward, Op, Plan
+from mlxdiag.models.identity import AMBIGUOUS, UNKNOWN
+from mlxdiag.replay.ops import Forward
 from mlxdiag.replay.parity import Floats
-from mlxdiag.replay.prompts import Prompt
 from mlxdiag.replay.run import Runner
 from mlxdiag.replay.stage import Group
 from mlxdiag.traces.types import Entry, Output
 
 Watch = Callable[[], AbstractContextManager[Any]]
 """Makes what surrounds one forward of the model."""
+Key = tuple[int, int]
+"""The sequence of a key, by its number, and its token code; see `replay.tape`."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -43,29 +44,19 @@ class Place(msgspec.Struct, frozen=True, order=True):
     row: int
 
 
-class Watched(Runner):
-    """Keeps the logits of every row, and what each layer's queries saw.
+class Watching(Runner):
+    """Keeps the logits of every row, and what each layer's queries saw. To be mixed into a runner."""
 
-    `at`, `watch`: what surrounds the model's call in the op at this place of the plan.
-    """
-
-    def __init__(
-        self,
-        instance: Instance,
-        plan: Plan,
-        prompts: dict[str, Prompt],
-        policy: str = "strict",
-        *,
-        at: int | None = None,
-        watch: Watch | None = None,
-        **more: Any,
-    ) -> None:
-        super().__init__(instance, plan, prompts, policy, **more)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         self.told: dict[Place, Told] = {}
         self.seen: dict[int, dict[int, Seen]] = {}
         """By place of the op, by layer."""
-        self._at = at
-        self._watch = watch
+        self._looks: tuple[int, Watch] | None = None
+
+    def look(self, op: int, watch: Watch) -> None:
+        """Surround the model's call in the op at this place of the plan with what `watch` makes."""
+        self._looks = op, watch
 
     def _forward(self, op: Forward, step: int) -> Entry:
         entry = super()._forward(op, step)
@@ -79,9 +70,9 @@ class Watched(Runner):
     def _run_model(
         self, op: Forward, group: Group, ids: NDArray[Any]
     ) -> tuple[Floats | None, Exception | None]:
-        if self._watch is None or self.number != self._at:
+        if self._looks is None or self.number != self._looks[0]:
             return super()._run_model(op, group, ids)
-        with self._watch():
+        with self._looks[1]():
             return super()._run_model(op, group, ids)
 
     def _output(self, op: Forward, row: int, logits: Floats) -> Output:
@@ -90,37 +81,31 @@ class Watched(Runner):
             step=op.step if op.step is not None else self.number,
             phase=op.phase,
             seq=feed.seq,
-            positions=real_positions(feed),
+            positions=tuple(range(feed.start, feed.start + feed.tokens)),
             logits=logits[feed.left : feed.left + feed.tokens],
         )
         return super()._output(op, row, logits)
 
 
-def real_positions(feed: Feed) -> tuple[int, ...]:
-    """True positions of a row's real tokens, in order."""
-    return tuple(range(feed.start, feed.start + feed.tokens))
+class Watched(Watching, Trial):
+    """A scenario's run that is watched: it asks before it trims, as a server does."""
 
 
-def row_views(seen: Seen, row: int) -> dict[int, frozenset[tuple[int, int]]]:
-    """What each real query of a row saw: by its token code, the (sequence, code) of every visible key.
+class WatchedReplay(Watching, Runner):
+    """A replay that is watched."""
 
-    Keys that cannot be told by their content keep their negative sequence number.
+
+def views(seen: Seen, row: int) -> dict[int, frozenset[Key]]:
+    """What each real query of a row saw: by its token code, every visible key.
+
+    Queries that see a key which cannot be told by its content are left out; padding keeps its code.
     """
     mask = np.broadcast_to(seen.mask, (len(seen.key_seq), *seen.mask.shape[1:]))[row]
     keys = list(zip(seen.key_seq[row].tolist(), seen.key_pos[row].tolist(), strict=True))
-    views = {}
-    for query, real in enumerate(seen.query_real[row]):
-        if real:
-            visible = np.flatnonzero(mask[query])
-            views[int(seen.query_pos[row, query])] = frozenset(keys[at] for at in visible)
-    return views
-
-
-def forwards(plan: Plan) -> list[tuple[int, Op]]:
-    """The forwards of a plan, with their places in it."""
-    return [(number, op) for number, op in enumerate(plan.ops) if isinstance(op, Forward)]
-
-
-def position(code: int) -> int:
-    """The true position of a token code."""
-    return tape.position(code)
+    untold = np.isin(seen.key_seq[row], (UNKNOWN, AMBIGUOUS))
+    found = {}
+    for query in np.flatnonzero(seen.query_real[row]):
+        visible = np.flatnonzero(mask[query])
+        if not untold[visible].any():
+            found[int(seen.query_pos[row, query])] = frozenset(keys[at] for at in visible)
+    return found

@@ -24,7 +24,7 @@ def values(model: Any, wanted: Wanted) -> Iterator[list[Value]]:
     names: Names = {}
     for name, module in model.named_modules():
         layer, part = place(name)
-        if name and (layer is not None and part == "" or wanted(layer, part)):
+        if name and ((layer is not None and not part) or wanted(layer, part)):
             names[id(module)] = layer, part
             for cls in type(module).__mro__:
                 if "__call__" in vars(cls):

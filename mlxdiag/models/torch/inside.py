@@ -21,7 +21,7 @@ def values(model: Any, wanted: Wanted) -> Iterator[list[Value]]:
     notes, found, handles, patches = Notes(wanted), [], [], Patches()
     for name, module in model.named_modules():
         layer, part = place(name)
-        if name and (layer is not None and part == "" or wanted(layer, part)):
+        if name and ((layer is not None and not part) or wanted(layer, part)):
             enter, leave = partial(_enter, notes, layer, part), partial(_leave, notes, layer, part)
             handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
             handles.append(module.register_forward_hook(leave, always_call=True))

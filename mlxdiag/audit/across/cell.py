@@ -1,0 +1,118 @@
+"""What a comparison of two libraries finds, as data. The JSON form of `Across` is the contract `mlxdiag.across/1`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = "mlxdiag.across/1"
+CODE = "MD403"
+
+Result = Literal["agree", "differ", "refused", "crash", "skipped"]
+"""agree: every position's logits lie within the tolerance. differ: not so. refused: one library says that it
+cannot do this. crash: one of them threw. skipped: there is nothing to compare, for the reason given."""
+
+Kind = Literal[
+    "visibility", "positions", "attention", "experts", "norm", "embedding", "logits", "inside", "precision"
+]
+"""What a difference is, told by the first value that differs: which keys a query sees; where RoPE puts it; what
+attention makes of the same queries and keys (scale, cap, sinks); the feed-forward part; a norm; the embedding; what
+comes after the layers; anything else. precision: the first value that differs is one value, rounded."""
+
+
+class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One family under one scenario, in both libraries."""
+
+    family: str
+    scenario: str
+    result: Result
+    library: str = ""
+    """The library that refuses, crashes, or departs from what the config means; empty where that is not told."""
+    kind: Kind | None = None
+    codes: list[str] = []
+    reason: str = ""
+    """One sentence."""
+    compared: int = 0
+    """Positions whose logits were compared."""
+    queries: int = 0
+    """Queries, of each layer, whose visible keys both libraries told."""
+    unit: float | None = None
+    """Standard deviation of the logits of transformers."""
+    largest: float | None = None
+    """Largest difference of a logit, in units."""
+    tolerance: float | None = None
+    """In units."""
+    evidence: dict[str, Any] = {}
+    """step, phase, seq, position (the first wrong one), layer, part, agreed, by; seen (by library: positions that
+    the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its own single
+    pass), margin."""
+    cause: str = ""
+    """Name of the entry in `causes.yaml`."""
+    where: str = ""
+    """The line that departs, `mlx_lm/models/gemma2.py:176`."""
+    seconds: float = 0.0
+
+
+class Difference(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One cause, over all the cells in which the two libraries differ by it."""
+
+    id: str
+    code: str = CODE
+    kind: Kind
+    library: str = ""
+    """The one that departs; empty where nobody has read it up and it cannot be told."""
+    families: list[str]
+    cells: list[tuple[str, str]]
+    cause: str
+    where: str = ""
+    largest: float = 0.0
+    known: bool = False
+    """Somebody has read it up: it is in `causes.yaml`."""
+
+
+class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One family."""
+
+    family: str
+    result: Literal["agree", "differ", "refused", "crash", "lacks", "apart"]
+    """Of all its scenarios: differ before crash before refused before agree. lacks: only one library has it.
+    apart: the two models of this name cannot hold the same weights."""
+    library: str = ""
+    """The library that lacks it, refuses it, or crashes when it is built."""
+    reason: str = ""
+    noise: dict[str, float] = {}
+    """By library: the measured noise floor, as a fraction of the logits' standard deviation."""
+    seconds: float = 0.0
+
+
+class Across(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The whole comparison."""
+
+    schema: str = SCHEMA
+    libraries: dict[str, str]
+    """Versions."""
+    device: str
+    seed: int = 0
+    asked: list[str] = []
+    scenarios: list[str]
+    rows: list[Row]
+    cells: list[Cell]
+    differences: list[Difference] = []
+    notes: list[str] = []
+    seconds: float = 0.0
+
+    def tally(self) -> dict[str, int]:
+        """Cells by result."""
+        return _counts(cell.result for cell in self.cells)
+
+    def families(self) -> dict[str, int]:
+        """Rows by result."""
+        return _counts(row.result for row in self.rows)
+
+
+def _counts(results: Any) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for result in results:
+        counts[result] = counts.get(result, 0) + 1
+    return counts

@@ -1,0 +1,231 @@
+"""One family in two libraries: every scenario run in both, compared, and each difference traced."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from mlxdiag.audit.across import meaning
+from mlxdiag.audit.across.cell import CODE, Cell, Row
+from mlxdiag.audit.across.compared import Compared, compare
+from mlxdiag.audit.across.parting import Parting, find
+from mlxdiag.audit.across.watched import Watched
+from mlxdiag.audit.cell import Scenario
+from mlxdiag.audit.judge import noise as noises
+from mlxdiag.audit.judge.judge import Setting, prepare
+from mlxdiag.audit.judge.passes import Passes, Reference
+from mlxdiag.audit.judge.reading import REFUSALS
+from mlxdiag.audit.judge.tame import kind, tamed
+from mlxdiag.audit.judge.trial import RefusedError
+from mlxdiag.audit.schedules import schedules
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models import convert
+from mlxdiag.models.convert.pair import MLX, TORCH, Pair
+from mlxdiag.replay.ops import Plan
+
+LIBRARIES = (TORCH, MLX)
+LISTED = 16
+"""Positions of a visible set that a cell's evidence holds."""
+
+
+class Session:
+    """The comparisons of one pair: noise is measured once, and equal differences are traced once."""
+
+    def __init__(self, pair: Pair, seed: int = 0) -> None:
+        self.pair = pair
+        self.seed = seed
+        self.noise = {name: noises.floor(one, seed) for name, one in pair.sides}
+        self.tolerance = noises.tolerance(max(self.noise.values()))
+        self._passes = {name: Passes(one) for name, one in pair.sides}
+        self._traced: dict[Any, Parting | None] = {}
+
+    def cell(self, scenario: Scenario) -> Cell:
+        """The cell of one scenario."""
+        started = time.perf_counter()
+        cell = Cell(family=self.pair.family, scenario=scenario.name, result="skipped")
+        why = self._inapplicable(scenario.name)
+        if why is not None:
+            cell.reason = why
+        else:
+            try:
+                self._fill(cell, prepare(self.pair.torch, scenario, seed=self.seed))
+            except UnjudgedError as error:
+                cell.reason = str(error)
+        cell.seconds = time.perf_counter() - started
+        return cell
+
+    def _inapplicable(self, scenario: str) -> str | None:
+        found = (schedules.inapplicable(scenario, one) for _, one in self.pair.sides)
+        return next((why for why in found if why is not None), None)
+
+    def _fill(self, cell: Cell, setting: Setting) -> None:
+        runs: dict[str, Watched] = {}
+        for name, _ in self.pair.sides:
+            try:
+                run = self._run(name, setting)
+            except UnjudgedError as error:
+                cell.result, cell.library, cell.reason = "refused", name, str(error)
+                return
+            runs[name] = run
+            if run.raised is not None:
+                _stopped(cell, name, run.raised)
+                return
+        compared = compare(*runs.values(), self.tolerance)
+        cell.compared, cell.queries = compared.count, compared.queries
+        cell.unit, cell.largest, cell.tolerance = compared.unit, compared.largest, compared.tolerance
+        if not compared.count:
+            cell.reason = "it ran, and no position's logits could be compared"
+        elif compared.first is None:
+            cell.result = "agree"
+        else:
+            self._differs(cell, setting, runs, compared)
+
+    def _run(self, name: str, setting: Setting, plan: Plan | None = None) -> Watched:
+        instance = dict(self.pair.sides)[name]
+        plan = plan or setting.plan
+        reference = Reference(self._passes[name], plan, setting.prompts)
+        run = Watched(instance, plan, setting.prompts, reference, self.tolerance)
+        run.run()
+        return run
+
+    def _differs(self, cell: Cell, setting: Setting, runs: dict[str, Watched], compared: Compared) -> None:
+        own = {name: not run.differences for name, run in runs.items()}
+        parting = self._parting(setting, own, compared)
+        geometry = self.pair.torch.geometry
+        cell.result, cell.codes = "differ", [CODE]
+        cell.kind = meaning.kind_of(compared, parting)
+        cell.library = meaning.departing(LIBRARIES, own, compared, geometry)
+        cell.evidence = self._evidence(compared, parting, own)
+        cell.reason = sentence(compared, parting, cell)
+
+    def _parting(self, setting: Setting, own: dict[str, bool], compared: Compared) -> Parting | None:
+        """Where the first wrong forward parts. Cells of one family that look alike are traced once."""
+        first = compared.first
+        assert first is not None
+        seen = next((one.layer for one in compared.unlike if one.place.op <= first.place.op), None)
+        alike = (*own.values(), seen)
+        if seen is not None and alike in self._traced:
+            return self._traced[alike]
+
+        def maker(name: str) -> Any:
+            return lambda plan: Watched(
+                dict(self.pair.sides)[name], plan, setting.prompts, None, self.tolerance
+            )
+
+        self._traced[alike] = find([maker(name) for name in LIBRARIES], setting.plan, first.place.op)
+        return self._traced[alike]
+
+    def _evidence(self, compared: Compared, parting: Parting | None, own: dict[str, bool]) -> dict[str, Any]:
+        first = compared.first
+        assert first is not None
+        told: dict[str, Any] = {
+            "step": first.step,
+            "phase": first.phase,
+            "seq": first.seq,
+            "position": first.position,
+            "wrong": len(compared.wrong),
+            "margin": compared.margin,
+            "own": own,
+        }
+        if parting is not None:
+            told.update(
+                layer=parting.layer, part=parting.part, end=parting.end, agreed=parting.agreed, by=parting.by
+            )
+        if compared.unlike:
+            unlike = compared.unlike[0]
+            sides = zip(LIBRARIES, (unlike.first, unlike.second), strict=True)
+            told["query"] = {"layer": unlike.layer, "seq": unlike.seq, "position": unlike.position}
+            told["seen"] = {name: list(seen[-LISTED:]) for name, seen in sides}
+            told["keys"] = {TORCH: len(unlike.first), MLX: len(unlike.second)}
+            wanted = meaning.meant(self.pair.torch.geometry, unlike)
+            told["meant"] = list(wanted[-LISTED:]) if wanted is not None else None
+        return {name: value for name, value in told.items() if value is not None}
+
+
+def _stopped(cell: Cell, library: str, error: Exception) -> None:
+    said = " ".join(str(error).split())[:300]
+    refused = isinstance(error, RefusedError | UnjudgedError) or REFUSALS.search(said) is not None
+    cell.result, cell.library = ("refused" if refused else "crash"), library
+    cell.reason = said if refused else f"{kind(error)}: {said}"
+
+
+def sentence(compared: Compared, parting: Parting | None, cell: Cell) -> str:
+    """What differs, in one sentence with the numbers in it."""
+    first = compared.first
+    assert first is not None
+    opening = (
+        f"step {first.step} ({first.phase}): logits part at position {first.position}, "
+        f"by up to {compared.largest:.2g} of their spread"
+    )
+    if cell.kind == "visibility":
+        unlike = compared.unlike[0]
+        return (
+            f"{opening}; layer {unlike.layer}, position {unlike.position}: {TORCH} sees {_span(unlike.first)}, "
+            f"{MLX} {_span(unlike.second)}"
+        )
+    if parting is None:
+        return f"{opening}; nothing inside could be compared"
+    where = f"layer {parting.layer}" if parting.layer is not None else "outside of the layers"
+    part = re.sub(r"^$", "the layer", parting.part)
+    named = part if parting.end == "out" else f"{part} ({parting.end})"
+    after = f", after {parting.agreed} agreed" if parting.agreed else ""
+    return f"{opening}; {where}: first in {named}{after} (by {parting.by:.2g}, position {parting.position})"
+
+
+def _span(positions: tuple[int, ...]) -> str:
+    """`1-8`; holes as `0-3, 6-8`."""
+    spans: list[list[int]] = []
+    for at in positions:
+        if spans and at == spans[-1][1] + 1:
+            spans[-1][1] = at
+        else:
+            spans.append([at, at])
+    told = (str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return ", ".join(told) or "nothing"
+
+
+def compare_family(
+    family: str, scenarios: Iterable[Scenario], seed: int = 0, device: str | None = None
+) -> Iterator[Row | Cell]:
+    """The cells of one family, and at the end its row. A family without a pair has a row and no cells.
+
+    Raises:
+        Exception: whatever this program itself raised, and not the libraries under its hands.
+    """
+    started = time.perf_counter()
+    pair = convert.tiny(family, seed, device)
+    if isinstance(pair, convert.Apart):
+        yield apart(family, pair, time.perf_counter() - started)
+        return
+    try:
+        session = Session(pair, seed)
+    except BaseException as wild:  # noqa: BLE001  a family may fail in any way
+        error = tamed(wild)
+        yield Row(family=family, result="crash", reason=f"the shortest pass: {kind(error)}: {error}")
+        return
+    results = []
+    for scenario in scenarios:
+        cell = session.cell(scenario)
+        results.append(cell)
+        yield cell
+    yield row_of(family, results, session.noise, time.perf_counter() - started)
+
+
+def apart(family: str, why: convert.Apart, seconds: float) -> Row:
+    """The row of a family without a pair."""
+    result = {"lacks": "lacks", "refuses": "refused", "apart": "apart", "broken": "crash"}[why.kind]
+    row = Row(family=family, result="lacks", library=why.library, reason=str(why), seconds=seconds)
+    return msgspec.structs.replace(row, result=result)
+
+
+def row_of(family: str, cells: list[Cell], noise: dict[str, float], seconds: float) -> Row:
+    """The row of a family from its cells."""
+    held = {cell.result for cell in cells}
+    worst = next((result for result in ("differ", "crash", "agree", "refused") if result in held), "refused")
+    row = Row(family=family, result="agree", noise=noise, seconds=seconds)
+    reason = next((cell.reason for cell in cells if cell.result == worst), "") if worst != "agree" else ""
+    return msgspec.structs.replace(row, result=worst, reason=reason)

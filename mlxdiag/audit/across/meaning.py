@@ -1,0 +1,73 @@
+"""What a difference is, and which library departs from what the config means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mlxdiag.audit.across.cell import Kind
+from mlxdiag.audit.across.compared import Compared, Unlike
+from mlxdiag.audit.across.parting import Parting
+from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.inside import ATTENTION, EMBED, OPERANDS
+
+HALF = 2.0**-8
+"""bfloat16 keeps eight bits: a value rounded to it, and one rounded otherwise, lie no further apart."""
+NORM = re.compile(r"norm|ln_\d")
+EXPERTS = re.compile(r"mlp|feed_forward|moe|expert|ffn")
+
+
+def kind_of(compared: Compared, parting: Parting | None) -> Kind:
+    """What a difference is, told by the first value that differs."""
+    first = compared.first
+    # Queries are read in the order of the schedule: one that is unlike later is another difference.
+    if first is not None and any(one.place.op <= first.place.op for one in compared.unlike):
+        return "visibility"
+    if parting is None:
+        return "inside"
+    if parting.layer is None:
+        before = parting.agreed == "" or EMBED.match(parting.part) is not None
+        if parting.relative <= HALF:
+            return "precision"
+        return "embedding" if before else "logits"
+    if parting.part == "" and parting.end == "in":
+        return "embedding" if parting.layer == 0 else "inside"
+    if parting.part == ATTENTION and parting.end in OPERANDS[:2]:
+        return "positions"
+    if parting.part == ATTENTION:
+        return "attention"
+    if NORM.search(parting.part.rsplit(".", 1)[-1]):
+        return "norm"
+    if EXPERTS.search(parting.part):
+        return "experts"
+    return "inside"
+
+
+def meant(geometry: Geometry, unlike: Unlike) -> tuple[int, ...] | None:
+    """The positions that a query must see by its config; None for a layer that does not say so."""
+    spec, position = geometry.layer(unlike.layer), unlike.position
+    if spec is None or spec.attention not in ("full", "sliding", "chunked"):
+        return None
+    window = spec.window or position + 1
+    if spec.attention == "chunked":
+        return tuple(range(position // window * window, position + 1))
+    first = max(0, position + 1 - window) if spec.attention == "sliding" else 0
+    return tuple(range(first, position + 1))
+
+
+def departing(
+    libraries: tuple[str, str], own: Mapping[str, bool], compared: Compared, geometry: Geometry
+) -> str:
+    """The library that is wrong, as far as that can be told: it leaves its own single pass while the other does
+    not, or its first unlike query does not see what the config means. "" where neither or both is so.
+    """
+    broken = [name for name in libraries if not own[name]]
+    if len(broken) == 1:
+        return broken[0]
+    if not broken and compared.unlike:
+        first = compared.unlike[0]
+        wanted = meant(geometry, first)
+        right = [seen == wanted for seen in (first.first, first.second)]
+        if wanted is not None and right.count(True) == 1:
+            return libraries[right.index(False)]
+    return ""
