@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
+from mlxdiag.bundle.redact import counters
+
 STRONG = frozenset(
     (
         "the a an is are was were it its this that these those i he she we they who what why how their them do does "
@@ -50,12 +52,13 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 def _runs(text: str) -> Iterator[list[tuple[int, int, str]]]:
     """Plain words in a row, with nothing but blanks and punctuation between them."""
     run: list[tuple[int, int, str]] = []
-    tags = 0
+    tags, number = 0, False
     for match in _TOKEN.finditer(text):
         word = match.group().strip(_EDGES)
         if not word:
             continue
-        plain = word.isalpha() and word.isascii() and word not in _LEVELS and not _IDENTIFIER.match(word)
+        measured, number = number and word.lower() in counters.words("units"), word[0].isdigit()
+        plain = not measured and word.isalpha() and word.isascii() and word not in _LEVELS and not _IDENTIFIER.match(word)
         between = text[run[-1][1] : match.start()] if run else ""
         tagged = "] " in between and tags < MOST_TAGS
         tags += tagged

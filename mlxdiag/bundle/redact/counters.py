@@ -40,11 +40,15 @@ def parts_of(key: str) -> list[str]:
 def counts(key: str) -> bool:
     """Whether what is called `key` is a length, a count, a place or a measure."""
     parts = parts_of(key)
-    if not parts or words("never") & set(parts[-1:]) and not key.startswith("#"):
+    if not parts:
         return False
-    if key.lower() in words("keys") or parts[-1] in words("keys"):
+    if key.lower() in words("keys") or key.startswith("#"):
         return True
-    return key.startswith("#") or (parts[0] in ("n", "num", "max", "min", "total") and len(parts) > 1)
+    if parts[-1] in words("never"):
+        return False
+    if any(part in words("keys") for part in parts[-2:]):
+        return True
+    return parts[0] in ("n", "num", "max", "min", "total") and len(parts) > 1
 
 
 def plausible(digits: str, *, size: bool = False) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 
 from mlxdiag.bundle.redact import figures, prose, tokens_of
 from mlxdiag.bundle.redact.facts import Facts
+from mlxdiag.bundle.redact.numbers_in import ROW
 
 CODE = (".py",)
 """Programs that the reproduction wrote: no prose is looked for in them."""
@@ -99,7 +100,8 @@ def _line(
     if any(text in bare for text in removed):
         yield "a text that had been taken out elsewhere"
     code = name.endswith(CODE)
-    yield from tokens_of.private(bare, code=code)
+    kinds = tokens_of.private(bare, code=code, log=name.startswith("logs/"))
+    yield from (kind for kind in kinds if not (raw_ids and kind == ROW))
     if name.startswith("logs/"):
         yield from _told(bare)
     if name.startswith(SPOKEN):

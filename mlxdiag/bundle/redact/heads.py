@@ -15,16 +15,26 @@ _ZONE = r"(?:Z|\s?[+-](?:0\d|1[0-4]):?[0-5]\d\b)?"
 DATED = (
     rf"{YEAR}([-/]){_MONTH}\1{_DAY}[T ,_]{{1,2}}{CLOCK}{_ZONE}",
     rf"{_DAY}/{MONTHS}/{YEAR}[: ]{CLOCK}(?: [+-]\d{{2}}00)?",
+    rf"{YEAR}/{_MONTH}/{_DAY} - {CLOCK}",
     rf"{_MONTH}-{_DAY} {CLOCK}",
     rf"{MONTHS} (?: [1-9]|[12]\d|3[01]) {CLOCK}",
 )
 """A day with a time of the day. A day alone is somebody's."""
 
-_TIMES = re.compile("|".join((*(rf"(?<![\w.:/-]){one}" for one in DATED), rf"(?<![\w.:]){CLOCK}(?![:\w])")))
 _DATED_FIRST = tuple(re.compile(rf"[\[(]?{one}") for one in DATED)
 _CLOCK_FIRST = re.compile(rf"[\[(]?{CLOCK}")
-_UPTIME_FIRST = re.compile(r"\d{1,4}\.\d{2}\.\d{3}\.\d{3} [A-Z] ")
-_BEFORE = re.compile(rf"(?:time=\"?|\[?{LEVEL}\]?[\s:]+|\([A-Za-z]\w*(?: \w+)* pid=\d+\) |data: )*")
+_UPTIME = r"\d{1,4}\.[0-5]\d\.\d{3}\.\d{3}(?= [IWED] )"
+_UPTIME_FIRST = re.compile(_UPTIME)
+_TIMES = re.compile(
+    "|".join(
+        (
+            *(rf"(?<![\w.:/-]){one}" for one in DATED),
+            rf"(?<![\w.:]){CLOCK}(?![:\w])",
+            rf"\A{_UPTIME}",
+        )
+    )
+)
+_BEFORE = re.compile(rf"(?:\[GIN\] |time=\"?|\[?{LEVEL}\]?[\s:]+|\([A-Za-z]\w*(?: \w+)* pid=\d+\) |data: )*")
 
 
 def times() -> re.Pattern[str]:

@@ -45,6 +45,8 @@ _SPOKEN = re.compile(
 )
 """A secret that stands behind its name and a blank."""
 _PROGRAM_TEXT = re.compile(r"[A-Za-z_(\[{*-]|\d+[,)\s]|\d*\Z")
+_COUNTED = re.compile(r"\d+(?= \w+=)")
+"""`prompt=9120 keep=4`: a length, or a text of one number; what follows is neither."""
 _QUOTED = re.compile(r"(?:[bruf]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')", re.DOTALL)
 _UP_TO_BREAK = re.compile(r"[^\s,;)\]}\"'&|]+")
 _UP_TO_FLAG = re.compile(r"(?:(?!\s--?[A-Za-z]).)+", re.DOTALL)
@@ -151,6 +153,9 @@ def _end(rule: str, match: Match[str], text: str, *, flag: bool) -> int:
         return quoted.end()
     if start < len(text) and text[start] in "\"'":
         return len(text)
+    counted = _COUNTED.match(text, start) if "=" in match["sep"] else None
+    if counted is not None:
+        return counted.end()
     if rule in ("content", "token-ids") or text[start : start + 1] in "[{(":
         whole = _UP_TO_FLAG.match(text, start) if flag else None
         return whole.end() if whole is not None else len(text)

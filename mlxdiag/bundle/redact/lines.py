@@ -50,6 +50,7 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("native frame", re.compile(r"\s*(?:#?\d+:? |at |frame #\d+)")),
     ("request", re.compile(r"(?:GET|POST|PUT|DELETE) /|[\w.:\[\]]+ - - \[")),
     ("out of memory", re.compile(r"(?:[A-Z][A-Za-z]+ )?(?:backend )?out of memory\b", re.IGNORECASE)),
+    ("timings", re.compile(r"\s*(?:(?:prompt )?eval|total|load|sampling) time\s*=\s*\d")),
     (
         "statistics",
         re.compile(

@@ -29,8 +29,13 @@ _COMMIT = re.compile(
 )
 _VERSION = re.compile(
     r"(?<![\w.])(?P<key>[A-Za-z][\w.-]*?)(?P<sep>[ =:@(/-]+v?)\d+(?:\.\d+){1,3}(?:[.-]?(?:dev|rc|post|alpha|beta|a|b)\.?\d*)?"
-    r"\+(?:g?[0-9a-f]{7,12}|cu\d+|cpu)(?!\w)"
+    r"\+(?:g?[0-9a-f]{7,9}|cu\d+|cpu)(?!\w)"
 )
+_LOOPBACK = re.compile(
+    r"\bhttps?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d{1,5})?(?P<path>(?:/v1[a-z/_]*|/)?)(?=[\s\"',.)\]]|$)"
+)
+_MATRICES = re.compile(r"\(\d{1,7}x\d{1,7} and \d{1,7}x\d{1,7}\)")
+"""As torch tells of shapes that cannot be multiplied."""
 _LETTERS = re.compile(
     r"(?<![\w.'])[A-Za-z](?:[ ._*\u00b7-]{1,3}[A-Za-z]){3,}(?![\w'])|(?<!\w)[A-Za-z](?:, ?[A-Za-z]){5,}(?!\w)"
 )
@@ -171,7 +176,13 @@ class Messages:
     def _protect(self, text: str) -> str:
         """Days with their times, and commits and versions, which a later rule would take for something else."""
         text = heads.times().sub(lambda m: self.keep(m.group()), text)
-        text = _COMMIT.sub(lambda m: self.keep(m.group()), text)
+        for pattern in (_COMMIT, _MATRICES):
+            text = pattern.sub(lambda m: self.keep(m.group()), text)
+
+        def loopback(match: Match[str]) -> str:
+            return self.keep(match.group()) if self.vocabulary.knows(match["path"]) else match.group()
+
+        text = _LOOPBACK.sub(loopback, text)
 
         def version(match: Match[str]) -> str:
             known = match["key"].lower() in counters.words("libraries")
@@ -253,7 +264,7 @@ class Messages:
 
         def judge(match: Match[str]) -> str:
             word = match.group()
-            known = word.isascii() and self.vocabulary.knows(word)
+            known = word.isascii() and (self.vocabulary.knows(word) or vouched.is_measure(word))
             counts[known] += any(c.isalpha() for c in word)
             return word if known else self._put("word", word, "[word]")
 

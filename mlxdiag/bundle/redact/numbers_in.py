@@ -1,10 +1,14 @@
-"""Numbers that are not lengths: cards, accounts, telephones, and single token ids."""
+"""Numbers that are not lengths: cards, accounts, telephones, dates, places, secrets, and single token ids."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from mlxdiag.bundle.redact import rows_in
+
+ROW = "a row of numbers that is no shape"
+"""The kind that may be token ids."""
 LONGEST_NUMBER = 13
 """Digits from which a number, with its groups, is one of somebody's."""
 
@@ -22,12 +26,55 @@ _TOKEN_IDS = re.compile(
 """A number behind the word, before its text, or beside its probability."""
 
 
-def private(line: str, *, code: bool = False) -> Iterator[str]:
-    """The kinds of such numbers in a line; in program text no token id is looked for."""
+_LOG_ID = re.compile(
+    r"(?:^|\| )\s*\d{3,}: -?\d|\"\d{3,}\"\s*:|\b(?<![#-])(?:token|tokens|out|output|next|sampled|argmax|chosen)"
+    r"(?: token)?(?: id)?(?: is|:| =|=)\s*\d{3,}\b(?!\s*(?:tok|ms|bytes|[KMG]i?B)|[/.]\d|,? [a-z])",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    r"\b(?:password|passwd|passphrase|passcode|pin|otp|(?:2fa|mfa)(?: code)?|code)\b[\"']?(?:\s+(?:is|was))?[\s:=]{1,3}[\"']?\d{4,}"
+    r"|\b[A-Z][A-Z_]*(?:CODE|PIN|PASS|PASSWORD|SECRET|TOKEN|PWD)=[\"']?\d{3,}",
+    re.IGNORECASE,
+)
+_SOMEBODY = re.compile(r"(?<![#\w])(?:user|customer|client|account|member)(?:_id)?\b[\"']?[\s:=]{1,3}[\"']?\d{3,}", re.IGNORECASE)
+_DAY = re.compile(
+    r"(?<![\d-])(?:19|20)\d\d-[01]\d-[0-3]\d(?!\d|[T _]{1,2}\d\d:)"
+    r"|(?<![\d./])[0-3]?\d([./])[0-3]?\d\1(?:19|20)\d\d(?![\d./:])"
+)
+_PLACE = re.compile(r"-?\d{2,3}\.\d{4,}\s*[,;/ ]\s*-?\d{1,3}\.\d{4,}")
+_FOURS = re.compile(r"(?<![\d.,(\[])\b[A-Z]{0,2}\d{2,4}(?: \d{4}){2,}")
+_LOCAL = re.compile(r"(?<![\d.,=:(\[/|-])\b\d{3}[ -]\d{4}\b(?! ?[a-z%\d.,])|(?<=[a-z] )\d{7}(?![\w.]| ?[a-z%])")
+_EIGHT = re.compile(r"(?<![\w.])(?!\d+000\b)\d{8,}(?![\w.])(?! ?(?:bytes|B\b|[KMG]i?B|ns|us))")
+
+
+def private(line: str, *, code: bool = False, log: bool = False) -> Iterator[str]:
+    """The kinds of such numbers in a line; in program text no token id is looked for.
+
+    `log`: a line of a log, where a number may be anything.
+    """
     if _long(line) or _TELEPHONES.search(line):
         yield "a number too long for a length"
     if not code and _TOKEN_IDS.search(line):
         yield "a token id"
+    if log:
+        yield from _of_a_log(re.sub(r"^ *\d+\| ", "", line))
+
+
+def _of_a_log(line: str) -> Iterator[str]:
+    if rows_in.private(line):
+        yield ROW
+    if _LOG_ID.search(line):
+        yield "a token id"
+    if _SECRET.search(line):
+        yield "a secret"
+    if _SOMEBODY.search(line):
+        yield "somebody's number"
+    if _DAY.search(line):
+        yield "a day"
+    if _PLACE.search(line):
+        yield "a place on a map"
+    if _FOURS.search(line) or _LOCAL.search(line) or _EIGHT.search(line):
+        yield "a number too long for a length"
 
 
 def _long(line: str) -> bool:

@@ -13,10 +13,12 @@ MOST = 2
 _QUOTED_SPEECH = re.compile(r"[\"'](?:[A-Z]\w*,? )?\w+(?: \w+){5,}[.?!\"']")
 _WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _PLACEHOLDERS = re.compile(
-    r"\[[a-z ]{2,20}\]|\[\d+ (?:characters|integers|numbers)\]|\[lines? [\w ]*left out[^\]]*\]"
+    r"\[[a-z ]{1,20}\]|\[\d+ (?:characters|integers|numbers)\]|\[lines? [\w ]*left out[^\]]*\]"
     r"|\[message left out[^\]]*\]"
 )
 _ONLY_WORDS = re.compile(r"\s*(?:\d+\| )?\s*(?:[A-Za-z]+[,.;]? (?:/ )?){3,}[A-Za-z]+[.!?:]?\s*$")
+_PYTHON = ("During handling of the above exception", "The above exception was the direct cause")
+"""Sentences that Python puts between two tracebacks."""
 _CONTRACTED = re.compile(r"\b[a-z]+(?:n't|'re|'ve|'ll|'m|'d)\b", re.IGNORECASE)
 
 
@@ -33,7 +35,7 @@ def private(line: str) -> Iterator[str]:
         yield "a given name"
     if not line.isascii() and any(c.isalpha() and not c.isascii() for c in line):
         yield "letters of another script"
-    if _ONLY_WORDS.match(line):
+    if _ONLY_WORDS.match(line) and not any(one in line for one in _PYTHON):
         yield "a line of nothing but words"
     if not line.startswith(("- {", "note: ")) and _QUOTED_SPEECH.search(line) and "msg=" not in line:
         yield "a quoted sentence"

@@ -40,7 +40,8 @@ RULES: tuple[Rule, ...] = (
         "authorization",
         "what an Authorization header holds",
         r"(?P<keep>\bbearer\s+(?:tokens?\s+|auth\w*\s+)?)(?!(?:auth|tokens?|scheme)\w*\b)[\w.~+/=-]+"
-        r"|(?P<keep2>\b(?:basic|digest|apikey)\s+)(?!(?:auth|token|scheme)\w*\b)[\w.~+/=-]{6,}",
+        r"|(?P<keep2>\b(?:basic|digest|apikey)\s+)(?!(?:auth|token|scheme)\w*\b)"
+        r"(?=[\w.~+/-]*[\d=])[\w.~+/=-]{6,}",
         "[key]",
         re.IGNORECASE,
     ),

@@ -12,7 +12,7 @@ from importlib.resources import files
 from itertools import pairwise
 from urllib.parse import unquote, urlsplit
 
-from mlxdiag.bundle.redact import numbers_in
+from mlxdiag.bundle.redact import numbers_in, spelt
 
 PUBLIC_HOSTS = frozenset({"github.com", "huggingface.co", "docs.python.org", "ml-explore.github.io"})
 PUBLIC_OWNERS = frozenset(
@@ -78,8 +78,11 @@ _SEPARATORS = str.maketrans(dict.fromkeys("\"'`<>(){}|,;\t", " "))
 _EDGES = ".:,!?*#"
 
 
-def private(line: str, *, code: bool = False) -> Iterator[str]:
-    """The kinds of private things in a line. In program text only what cannot be program text."""
+def private(line: str, *, code: bool = False, log: bool = False) -> Iterator[str]:
+    """The kinds of private things in a line. In program text only what cannot be program text.
+
+    `log`: the line is one of a log, where nothing is this program's own.
+    """
     if code and line == SHEBANG:
         return
     if "-----begin" in line.casefold() or "ssh-rsa " in line or "ssh-ed25519 " in line or "ssh-dss " in line:
@@ -93,7 +96,9 @@ def private(line: str, *, code: bool = False) -> Iterator[str]:
         at = low.find(scheme)
         if at >= 0 and not code and _looks_given(low[at + len(scheme) :]):
             yield "an authorization"
-    yield from numbers_in.private(line, code=code)
+    yield from numbers_in.private(line, code=code, log=log)
+    if log:
+        yield from spelt.private(line)
     if not code:
         if _windows(line):
             yield "a path"
@@ -157,11 +162,13 @@ def _is_address(text: str) -> bool:
         text = text.split(":", 1)[0]
     if text.count(".") != 3 and text.count(":") < 2:
         return False
+    if text.replace(".", "").isdigit():
+        text = ".".join(part.lstrip("0") or "0" for part in text.split("."))
     try:
         address = ipaddress.ip_address(text.strip("[]"))
     except ValueError:
         return False
-    if address.is_loopback or address.is_unspecified:
+    if str(address) in ("127.0.0.1", "0.0.0.0", "::1", "::"):
         return False
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return True
@@ -273,6 +280,8 @@ def _is_noise(text: str, commit: bool) -> bool:
     """A long piece of letters and digits that no word explains."""
     if "+" in text and text[0].isdigit() and "." in text.split("+", 1)[0]:
         text = text.split("+", 1)[0]  # a version and its build
+    if "=" in text.rstrip("="):
+        return False  # what stands behind the equals sign is a piece of its own
     pieces = [text, *text.replace("-", " ").replace(".", " ").replace("+", " ").split()]
     for piece in pieces:
         body = piece.strip("=")

@@ -17,6 +17,8 @@ LONGEST_NUMBER = 12
 MOST_REMEMBERED = 50_000
 LONGEST_MIXED = 12
 """Characters of a part that mixes letters and digits, as `bfloat16` or `e4b`."""
+SHORTEST_WORD = 3
+"""Letters of the words in a longer one, as `Gemma3ForCausalLM`."""
 LONGEST_SUFFIX = 2
 """Digits at a word, as in `q4` or `layers.12`. Token ids and numbers of accounts are longer."""
 LONGEST_NAMED = {"unused": 5, "reserved": 5}
@@ -51,6 +53,7 @@ _NUMBERED = re.compile(
     r"(?:(?P<first>[A-Za-z]+)(?P<number>\d+)(?:(?P<second>[A-Za-z]+)(?P<more2>\d*))?"
     r"|(?P<count>\d+)(?P<unit>[A-Za-z]+)(?P<more>\d*))\Z"
 )
+_ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 _YEAR_MONTH = re.compile(r"2[3-9](?:0[1-9]|1[0-2])\Z")
 """How model families name a release: `Qwen3-30B-A3B-Instruct-2507`."""
 
@@ -93,7 +96,7 @@ class Vocabulary:
             return True
         known = self._asked.get(identifier)
         if known is None:
-            known = "%" not in identifier and self._all([p for p in _PARTS.split(identifier) if p])
+            known = not _ESCAPED.search(identifier) and self._all([p for p in _PARTS.split(identifier) if p])
             if len(self._asked) < MOST_REMEMBERED:
                 self._asked[identifier] = known
         return known
@@ -113,9 +116,11 @@ class Vocabulary:
             return self._suffix(part, before) or (named and bool(_YEAR_MONTH.match(part)))
         if part.isalpha():
             return self._word(part)
-        if len(part) > LONGEST_MIXED:
-            return False
         match = _NUMBERED.match(part)
+        if len(part) > LONGEST_MIXED and (
+            match is None or any(len(match[name] or "") < SHORTEST_WORD for name in ("first", "second"))
+        ):
+            return False
         if match is None or not all(
             self._word(match[name]) for name in ("first", "second", "unit") if match[name]
         ):

@@ -25,7 +25,7 @@ _N = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _CHAIN = rf"(?P<n>{_N}(?:\s*(?:->|=>|/|\.\.|→)\s*{_N}|\s+of\s+{_N})?)"
 _NO_LIST = r"(?![\w%])(?!\.\d)(?!\s*[-,;|/:]\s*-?\d{2,}\b(?!\s*[A-Za-z=]))(?!\s+-?\d{2,}\b(?!\s*[A-Za-z%]))"
 _BEHIND_KEY = re.compile(
-    rf"(?P<key>#?[A-Za-z_][\w.#-]*)(?:\(\))?(?: \([A-Za-z/]+\))?[\"']?\s*(?:==?|:|>=|<=|<|>)\s*[\"'(\[]?\s*"
+    rf"(?P<key>#?[A-Za-z_][\w.#-]*)(?:\(\))?(?: \([A-Za-z/]+\))?[\"']?(?: [uif]\d\d?)?\s*(?:==?|:|>=|<=|<|>)\s*[\"'(\[]?\s*"
     rf"{_CHAIN}{_NO_LIST}"
 )
 _BEHIND_WORD = re.compile(rf"(?<![\w-])(?P<key>[A-Za-z]\w*)\s+(?:is |of |= ?)?\(?{_CHAIN}{_NO_LIST}")
@@ -66,6 +66,12 @@ _SAID: tuple[Pattern[str], ...] = tuple(
             r"\b(?:got|have|has|expected|requires|dimensions:|contains|of|is different from) (?P<n>\d{1,7})"
             r"(?: and (?P<n2>\d{1,7}))?(?= (?:elements?|dimensions?|instead|but|for|and|is|in|\()|[.)]|$)",
             r"\brm \[(?P<n>\d{1,7}), ?(?:end|(?P<n2>\d{1,7}))[)\]]",
+            r"\b(?:n|max|min|num)_\w+ \((?P<n>\d{1,7})\)",
+            r"\bkv\s+(?P<n>\d{1,3}):",
+            r"(?:127\.0\.0\.1|localhost) (?P<n>[1-5]\d\d)$",
+            r"\| (?P<n>[1-5]\d\d) \|",
+            r"\|\s?(?P<n>\d{1,6}/\d{1,6}) \[",
+            r"(?<![\w-])-(?:c|n|ngl|b|ub|t|tb|np) (?P<n>\d{1,7})\b",
             r"\bid\s+(?P<n>\d{1,2})(?= \|)",
             r"\b[A-Za-z]+\[(?P<n>\d{1,2})\]",
             r"\bMD(?P<n>\d{3})\b",
@@ -78,6 +84,7 @@ _SAID: tuple[Pattern[str], ...] = tuple(
 """What vouches without a list of words: request lines, loopback ports, source lines, the libraries' errors."""
 
 _SMALL = re.compile(r"\d{1,2}\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,2}\Z")
+_MEASURE = re.compile(r"(?P<n>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z]{1,8})(?:/s)?[.-]?\Z")
 _ROW_OF_DIGITS = re.compile(r"(?<![\w.])\d(?:[\s,;|/.-]+\d){4,}(?![\w.])")
 _CHUNK = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
 _JOINED = re.compile(r"(?<=[A-Za-z])[._/-]|(?=[._/-][A-Za-z])")
@@ -181,10 +188,17 @@ def _shapes(match: Match[str]) -> Iterator[tuple[int, int]]:
     at = match.start("lists")
     for one in re.finditer(_LIST, match["lists"]):
         numbers = [int(digits) for digits in re.findall(r"-?\d+", one.group())]
-        weak = match["key"].lower() in ("input", "inputs") and one.group().startswith("(")
+        weak = match["key"].lower() in words("weak") and one.group().startswith("(")
         if (known or weak) and is_shape(match["key"], numbers):
             yield at + one.start(), at + one.end()
 
 
 def _each_plausible(text: str, *, size: bool = False) -> bool:
     return all(plausible(number, size=size) for number in _NUMBER.findall(text))
+
+
+def is_measure(word: str) -> bool:
+    """`12.4GB`, `1.5s`, `31%`: a number and its unit in one word."""
+    match = _MEASURE.match(word)
+    unit = match["unit"].lower() if match is not None else ""
+    return match is not None and unit in words("units") | {"%"} and plausible(match["n"], size=unit[-1] == "b")
