@@ -33,6 +33,14 @@ def of_directory(directory: Path, known: Tokens | None) -> Tokens | None:
     )
 
 
+def fitting(tokens: Tokens | None, vocab: int | None) -> Tokens | None:
+    """A vocabulary too small for the family's reserved ids is another tokenizer's."""
+    if tokens is None or vocab is None or all(last < vocab for _, last in tokens.reserved or ()):
+        return tokens
+    fitting = msgspec.structs.replace(tokens, reserved=None)
+    return fitting if fitting != Tokens() else None
+
+
 def _added(directory: Path) -> Iterator[tuple[int, tuple[str, bool]]]:
     for name, read in (("tokenizer.json", _listed), ("tokenizer_config.json", _keyed)):
         path = directory / name

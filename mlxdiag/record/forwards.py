@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mlxdiag.models.mlx.probe import StepEvent, to_attention
+from mlxdiag.models.attention_entries import to_attention
+from mlxdiag.models.events import StepEvent
 from mlxdiag.record.visible import Visible
 from mlxdiag.record.watched import Watched
 from mlxdiag.traces.types import Attention, Fault, Row
 
 
-def calls_of(event: StepEvent, watched: Watched, visible: Visible | None) -> list[Attention] | None:
+def calls_of(event: StepEvent, watched: Watched) -> list[Attention] | None:
     """Attention calls with layers left out where they are all of their family."""
+    if event.unseen is not None:
+        return [Attention()]
+    visible = watched.visible
     if visible is None:
         grouped = watched.grouping.of(event.calls)
         if grouped is not None:

@@ -1,4 +1,4 @@
-"""The start-up hook: waits for mlx-lm to be imported, and costs one look-up an import until then.
+"""The start-up hook: waits for mlx-lm or transformers, and costs one look-up an import until then.
 
 Imports nothing but the standard library, so that a program that never runs a model never pays for one.
 """
@@ -15,11 +15,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from mlxdiag.record.libraries import PREFIXES, library_of
 from mlxdiag.record.options import MAIN, REPORT, Options, from_environment
 
-CACHES = "mlx_lm.models.cache"
-"""Imported before any model and before whatever makes or keeps a prompt cache."""
-FAMILIES = "mlx_lm.models."
 PROGRAMS = ("mlx_lm.generate", "mlx_lm.server")
 """Also run by `python -m`, which executes their code once more, as `__main__`."""
 
@@ -38,7 +36,7 @@ class Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, made to tell when the module is ready."""
-        if not fullname.startswith("mlx_lm.") or self._busy:
+        if not fullname.startswith(PREFIXES) or self._busy or library_of(fullname) is None:
             return None
         self._busy = True
         try:
@@ -123,7 +121,7 @@ def start() -> None:
 
 
 class Starter:
-    """Builds the session when the first module of interest has been imported."""
+    """Builds the session when the first library that can be recorded has been imported."""
 
     def __init__(self, options: Options, main: bool) -> None:
         self.options = options
@@ -135,7 +133,8 @@ class Starter:
         if self._failed:
             return
         try:
-            if self._session is None and name == CACHES:
+            library = library_of(name)
+            if self._session is None and library is not None and library.ready(name):
                 self._start()
             if self._session is not None:
                 self._session(module, name)
@@ -146,7 +145,7 @@ class Starter:
     def _start(self) -> None:
         from mlxdiag.record.session import Session
 
-        report(f"mlx {os.getpid()}")
+        report(f"library {os.getpid()}")
         session = Session(self.options, self.main, bool(os.environ.get(REPORT)))
         self._session = session.imported
         session.watch_loaded()

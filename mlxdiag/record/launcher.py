@@ -137,7 +137,7 @@ class Told:
     def __init__(self, lines: Sequence[str]) -> None:
         words = [line.split(" ", 4) for line in lines if line]
         self.pythons = sum(1 for w in words if w[0] == "python")
-        self.importers = sum(1 for w in words if w[0] == "mlx")
+        self.importers = sum(1 for w in words if w[0] == "library")
         self.opened = list(dict.fromkeys(" ".join(w[1:]) for w in words if w[0] == "file"))
 
 
@@ -160,9 +160,9 @@ def _summary(options: Options, code: int, told: Told) -> Iterator[str]:
             "and `-S` switch it off (use `with mlxdiag.recording(...)` there)"
         )
     elif not told.importers:
-        yield "nothing recorded: the program never imported mlx_lm"
+        yield "nothing recorded: the program never imported mlx_lm, nor a model of transformers"
     else:
-        yield "nothing recorded: the program imported mlx_lm but ran no model"
+        yield "nothing recorded: the program imported mlx_lm or transformers but ran no model"
 
 
 def _end(path: Path, code: int) -> None:

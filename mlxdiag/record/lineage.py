@@ -19,10 +19,20 @@ class Lineage:
     def __init__(self) -> None:
         self._names: OrderedDict[int, list[str]] = OrderedDict()
         self._made = 0
+        self._given: OrderedDict[str, int] = OrderedDict()
+        """How often each name that somebody else had made was given."""
 
     def new_name(self) -> str:
         self._made += 1
         return f"seq-{self._made}"
+
+    def unused(self, name: str) -> str:
+        """A name that somebody else has made, as a request id; a second request of that name is `name-2`."""
+        times = self._given.pop(name, 0) + 1
+        self._given[name] = times
+        if len(self._given) > BOUND:
+            self._given.popitem(last=False)
+        return name if times == 1 else f"{name}-{times}"
 
     @property
     def made(self) -> int:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from mlxdiag.models.events import StepEvent
-from mlxdiag.models.mlx.probe_tags import uids_of
 from mlxdiag.traces.types import Entry, Row
 
 BOUND = 4096
@@ -47,9 +45,9 @@ class Origins:
     def __init__(self) -> None:
         self._waiting: OrderedDict[int, Origin] = OrderedDict()
 
-    def remember(self, caches: Any, origin: Origin) -> None:
+    def remember(self, uids: Iterable[int], origin: Origin) -> None:
         """Of each cache by itself: with a draft model the list holds the caches of two."""
-        for uid in uids_of(caches):
+        for uid in uids:
             self._waiting[uid] = origin
         while len(self._waiting) > BOUND:
             self._waiting.popitem(last=False)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Protocol
 
 from mlxdiag import __version__
+from mlxdiag.record.libraries import Library
+from mlxdiag.record.options import Options
 from mlxdiag.traces.segments import beside
 from mlxdiag.traces.types import Entry, Header, Scheduler
 from mlxdiag.traces.writer import Writer
@@ -55,19 +57,20 @@ class File:
             self._writer.close()
 
 
-def header(level: str, tokens: bool, ring: int = 0, scheduler: Scheduler | None = None) -> Header:
+def header(options: Options, scheduler: Scheduler, libraries: Iterable[Library]) -> Header:
     """Where and how this process is recorded. Of the program only its name is told, never its arguments."""
+    packages = [name for library in libraries for name in library.distributions]
     return Header(
         source={"program": program(), "recorder": __version__},
         environment={
             "os": f"{platform.system()} {platform.release()}",
             "python": platform.python_version(),
-            "libraries": {name: metadata.version(name) for name in ("mlx", "mlx-lm")},
+            "libraries": {name: metadata.version(name) for name in packages},
         },
         scheduler=scheduler if scheduler != Scheduler() else None,
-        level=level,
-        ids="raw" if tokens else None,
-        note="; ".join(_notes(level, ring)) or None,
+        level=options.level,
+        ids="raw" if options.tokens else None,
+        note="; ".join(_notes(options, libraries)) or None,
     )
 
 
@@ -77,11 +80,12 @@ def program() -> str:
     return (path.parent.name if path.name == "__main__.py" else path.name) or "python"
 
 
-def _notes(level: str, ring: int) -> Iterator[str]:
-    if level == "digest":
-        yield "two rows of each mask were summed: a few outputs more in the program's own graph"
-    if ring:
-        yield f"a ring: the last {ring} to {2 * ring} entries"
+def _notes(options: Options, libraries: Iterable[Library]) -> Iterator[str]:
+    if options.level == "digest":
+        for library in libraries:
+            yield library.digest
+    if options.ring:
+        yield f"a ring: the last {options.ring} to {2 * options.ring} entries"
 
 
 def own_name(path: Path, main: bool) -> Path:

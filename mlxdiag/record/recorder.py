@@ -4,8 +4,8 @@ How a hook talks to it, all in the thread of the forward:
 
 - `expect(rows)` just before a forward: whose rows these are and where the scheduler believes they are.
   Without it a row is named by its cache's lineage (`seq-1`, ...) and its offset is the cache's own.
-- `bind(caches, names)`: the rows of a prompt cache belong to these sequences; a later copy, merge, filter
-  or extract of it keeps the names.
+- `bind(uids, names)`: the rows of these caches belong to these sequences; a later copy, merge, filter or
+  extract of them keeps the names.
 - `emitted(seq, ids)`: tokens that became known as Python ints. They are written with the sequence's next
   line, so that no write waits for them; `finish` writes what is left at once.
 - `write(entry)`: an event of the scheduler's own, as adopt.
@@ -26,8 +26,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.errors import MlxdiagError
-from mlxdiag.models.mlx.probe import Event, StepEvent
-from mlxdiag.models.mlx.probe_tags import uids_of
+from mlxdiag.models.events import Event, StepEvent
 from mlxdiag.models.patches import Patches
 from mlxdiag.record import forwards
 from mlxdiag.record.debts import Debts
@@ -39,15 +38,19 @@ from mlxdiag.record.lineage import Lineage
 from mlxdiag.record.origins import Origins
 from mlxdiag.record.output import Output
 from mlxdiag.record.speech import Speech
-from mlxdiag.record.visible import Visible
 from mlxdiag.record.watched import Models, Watched
 from mlxdiag.traces.types import Entry, Row, Scheduler
+
+Named = tuple[list[Row], str | None] | None
+"""Rows and phase of a forward, as far as a hook knows them."""
+SKIPPED: Named = ([], None)
+"""A forward that is none of the program's: a warm-up, or a capture."""
 
 
 class _Thread(threading.local):
     rows: list[Row] | None = None
     phase: str | None = None
-    namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None = None
+    namer: Callable[[StepEvent], Named] | None = None
     deaf: bool = False
 
     def __init__(self) -> None:
@@ -68,8 +71,6 @@ class Recorder:
         self.alive = True
         self.on_fault: Callable[[], None] = lambda: None
         """Called once when the recorder steps aside: takes the probe out."""
-        self.name_of: Callable[[Any], str | None] = lambda _model: None
-        """What events call a model, whether it has run or not."""
         self.patches = Patches()
         """What hooks have replaced; the originals are back when the recording ends."""
         self.step = 0
@@ -79,8 +80,6 @@ class Recorder:
         """Cache events of each thread that are still being collected: a prompt cache is a list of caches."""
         self._verified: dict[tuple[str | None, str], int] = {}
         """Drafts of the last verify block of each model and sequence, until its rollback."""
-        self.visible: Visible | None = None
-        """At the visibility level: what reads the masks."""
         self._digests = Digests()
         self._forks = Forks(self.lineage)
         self._thread = _Thread()
@@ -106,7 +105,7 @@ class Recorder:
         """
         self._thread.rows, self._thread.phase = rows, phase
 
-    def naming(self, namer: Callable[[StepEvent], tuple[list[Row], str | None] | None] | None) -> None:
+    def naming(self, namer: Callable[[StepEvent], Named] | None) -> None:
         """Ask `namer` for rows and phase of every forward of this thread that nothing was expected of."""
         self._thread.namer = namer
 
@@ -119,14 +118,13 @@ class Recorder:
         finally:
             self._thread.deaf = before
 
-    def bind(self, caches: Any, names: list[str]) -> None:
-        """The rows of a prompt cache (a list of caches) are these sequences."""
+    def bind(self, uids: list[int], names: list[str]) -> None:
+        """The rows of these caches are these sequences."""
         with self._lock:
-            self.lineage.bind(uids_of(caches), names)
+            self.lineage.bind(uids, names)
 
-    def names_of(self, caches: Any) -> list[str] | None:
-        """The sequences in a prompt cache, where they are known."""
-        uids = uids_of(caches)
+    def names_of(self, uids: list[int]) -> list[str] | None:
+        """The sequences in a prompt cache, by the uids of its caches, where they are known."""
         return self.lineage.of(uids[0]) if uids else None
 
     def schedules(self, **settings: int | None) -> None:
@@ -134,10 +132,6 @@ class Recorder:
         known = msgspec.structs.asdict(self.scheduler)
         more = {name: value for name, value in settings.items() if known[name] is None}
         self.scheduler = msgspec.structs.replace(self.scheduler, **more)
-
-    def is_model(self, name: str, model: Any) -> bool:
-        """Whether events call this model `name`."""
-        return self.models.model_of(name) is model
 
     def emitted(
         self, seq: str, ids: Iterable[int], total: int | None = None, model: str | None = None
@@ -224,8 +218,7 @@ class Recorder:
                     self._settle()
                 self._forward(event)
                 return
-            if self.visible is not None:
-                self.visible.happened(event)
+            self.models.happened(event)
             if self._thread.deaf:
                 return
             if event.op == "copy":
@@ -252,11 +245,14 @@ class Recorder:
                     self._put(msgspec.structs.replace(entry, step=max(self.step - 1, 0)))
 
     def _forward(self, event: StepEvent) -> None:
+        named = self._named(event)
+        if named is SKIPPED:
+            return
         watched = self.models.get(event.model) or self._announce(event.model)
         arriving = self.origins.arriving(event)
         if arriving is not None:
             self.write(arriving)
-        rows, phase = self._rows(event)
+        rows, phase = self._rows(event, named)
         if phase == "verify":
             for row in rows:
                 if row.seq is not None:
@@ -266,9 +262,9 @@ class Recorder:
             phase=phase,
             model=event.model,
             rows=self._speech.carried(rows, event.model),
-            attention=forwards.calls_of(event, watched, self.visible),
+            attention=forwards.calls_of(event, watched),
             error=forwards.fault_of(event),
-            note=forwards.unread(self.visible),
+            note=event.unseen or forwards.unread(watched.visible),
         )
         if event.digests:
             for digest in self._digests.ready(self.step, event, rows, watched.geometry):
@@ -282,16 +278,18 @@ class Recorder:
         self.output.put(entry)
         return watched
 
-    def _rows(self, event: StepEvent) -> tuple[list[Row], str]:
+    def _named(self, event: StepEvent) -> Named:
+        """What hooks know of a forward of this thread."""
         thread = self._thread
         rows, phase = thread.rows, thread.phase
         thread.rows = thread.phase = None
         if rows is not None:
             self.lineage.bind(event.uids, [row.seq or "" for row in rows])
-        elif thread.namer is not None:
-            rows, phase = thread.namer(event) or (None, None)
-        if rows is None:
-            rows = self.own_rows(event)
+            return rows, phase
+        return thread.namer(event) if thread.namer is not None else None
+
+    def _rows(self, event: StepEvent, named: Named) -> tuple[list[Row], str]:
+        rows, phase = named or (self.own_rows(event), None)
         return rows, phase or forwards.phase_of(event, rows)
 
     def own_rows(self, event: StepEvent, name: str | None = None) -> list[Row]:

@@ -1,34 +1,23 @@
-"""One process under the probe: its recorder, its probe, and what is hooked as modules are imported."""
+"""One process under the probe: its recorder, and the libraries that are followed as they are imported."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import sys
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-import mlx.core
-
-from mlxdiag.models.mlx.probe import Probe
-from mlxdiag.record import compiled, ring
+from mlxdiag.record import ring
+from mlxdiag.record.following import Following
 from mlxdiag.record.freezing import Freezing
-from mlxdiag.record.hook import FAMILIES, report
+from mlxdiag.record.hook import report
+from mlxdiag.record.libraries import LIBRARIES, Library, library_of, loaded
 from mlxdiag.record.options import Options
 from mlxdiag.record.output import File, Output, header, own_name
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.ring import Ring
-from mlxdiag.record.visible import Visible
 from mlxdiag.traces.types import Header
-
-HOOKS = {
-    "mlx_lm.models.cache": ("mlxdiag.record.files", "mlxdiag.record.prompt_caches"),
-    "mlx_lm.utils": ("mlxdiag.record.loading",),
-    "mlx_lm.generate": ("mlxdiag.record.single", "mlxdiag.record.batch"),
-    "mlx_lm.server": ("mlxdiag.record.server",),
-}
-"""After a module of mlx-lm is imported, `install(module, recorder)` of each of these is called."""
 
 
 class Session:
@@ -43,35 +32,36 @@ class Session:
         self.path = own_name(options.path, main)
         self.recorder = Recorder(self._output(), tokens=options.tokens)
         self._freezing = Freezing(self._freeze) if options.ring else None
-        self.probe = Probe(self.recorder.sink, level=options.level, fault=self.recorder.fault)
-        self.recorder.models.model_of, self.recorder.name_of = self.probe.model, self.probe.watch
+        self._followed: dict[Library, Following] = {}
         self.recorder.on_fault = self._step_aside
-        if options.level == "visibility":
-            self.recorder.visible = Visible(self.probe)
-            self.probe.before = self.recorder.visible.before
-        self.probe.install()
-        compiled.install(mlx.core, self.recorder)
         self._closed = False
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
     def imported(self, module: ModuleType, name: str) -> None:
-        """Follow what a module of mlx-lm has brought."""
-        if self._closed:
+        """Follow what a module has brought: its library, where that is complete with it."""
+        library = library_of(name)
+        if self._closed or library is None:
             return
-        for hooks in HOOKS.get(name, ()):
-            self.recorder.guarded(import_module(hooks).install, module, self.recorder)
-        model = getattr(module, "Model", None)
-        if name.startswith(FAMILIES) and isinstance(model, type):
-            self.probe.watch_class(model)
+        if library in self._followed:
+            self.recorder.guarded(self._followed[library].imported, module, name)
+        elif library.ready(name):
+            self._follow(library)
+            self.recorder.guarded(self._followed[library].imported, module, name)
 
     def watch_loaded(self) -> None:
         """Follow what was imported before."""
-        for name, module in list(sys.modules.items()):
-            ready = not getattr(getattr(module, "__spec__", None), "_initializing", False)
-            if name.startswith("mlx_lm.") and module is not None and ready:
-                self.imported(module, name)
+        for library in LIBRARIES:
+            if library not in self._followed and library.ready():
+                self._follow(library)
+
+    def _follow(self, library: Library) -> None:
+        following = library.follow(self.recorder, self.options.level)
+        self._followed[library] = following
+        self.recorder.models.libraries.append(following)
+        for module, name in loaded(library):
+            self.recorder.guarded(following.imported, module, name)
         self.recorder.patches.spread(list(sys.modules.values()))
 
     def close(self) -> None:
@@ -98,7 +88,7 @@ class Session:
 
     def _header(self) -> Header:
         options = self.options
-        return header(options.level, options.tokens, options.ring, self.recorder.scheduler)
+        return header(options, self.recorder.scheduler, list(self._followed))
 
     def _freeze(self, mark: str) -> None:
         output = self.recorder.output
@@ -106,7 +96,8 @@ class Session:
             self.recorder.guarded(output.freeze, mark)
 
     def _step_aside(self) -> None:
-        self.probe.remove()
+        for following in self._followed.values():
+            following.stop()
         self.recorder.patches.undo()
 
     def _forked(self) -> None:

@@ -8,6 +8,7 @@ caches read from a file are recorded by their shapes alone, and say so.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,6 @@ from mlxdiag.inspect import visibility
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import AttentionEvent, CacheEvent, Feeding, StepEvent
 from mlxdiag.models.identity import AMBIGUOUS, UNKNOWN
-from mlxdiag.models.mlx.probe import Probe
-from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
 
 BOUND = 4096
 """Prompt caches remembered."""
@@ -27,8 +26,13 @@ KINDS = ("full", "sliding", "chunked")
 class Visible:
     """Stateful, beside one probe at the visibility level."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Any, uids: Callable[[Any], list[int]], offset: Callable[[Any], int]) -> None:
+        """`uids` and `offset` say of what a forward was given as its cache: which caches it is made of, and
+        how many tokens they hold.
+        """
         self._probe = probe
+        self._uids = uids
+        self._offset = offset
         self._numbers: OrderedDict[int, int] = OrderedDict()
         """Of each sequence, by the uid of its first cache."""
         self._made = 0
@@ -37,8 +41,8 @@ class Visible:
 
     def before(self, step: StepEvent, caches: Any) -> Feeding:
         """What the forward is about to feed; a number that nothing else has where that is not known."""
-        uids = uids_of(caches, self._probe.copied)
-        offset = _offset(caches)
+        uids = self._uids(caches)
+        offset = self._offset(caches)
         number = self._numbers.get(uids[0]) if uids else None
         self.known = step.batch == 1 and (number is not None or offset == 0)
         if number is None or not self.known:
@@ -91,13 +95,3 @@ class Visible:
         self._numbers[uid] = number
         if len(self._numbers) > BOUND:
             self._numbers.popitem(last=False)
-
-
-def _offset(caches: Any) -> int:
-    """Tokens held, by the first cache that counts them."""
-    for entry in caches if isinstance(caches, list | tuple) else ():
-        for cache in getattr(entry, "caches", (entry,)):
-            offset = tag_of(cache).offset_of(cache) if hasattr(cache, "__dict__") else None
-            if isinstance(offset, int):
-                return offset
-    return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import msgspec
 
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.attention_entries import Grouping
-from mlxdiag.record.announce import announce
+from mlxdiag.models.events import CacheEvent
+from mlxdiag.record.following import Following
+from mlxdiag.record.visible import Visible
 from mlxdiag.traces.types import Entry, Family, Tokens
 
 
@@ -21,13 +23,18 @@ class Watched(msgspec.Struct, frozen=True):
     families: dict[str, Family]
     tokens: Tokens | None
     grouping: Grouping
+    visible: Visible | None
+    """At the visibility level: what reads the masks."""
 
 
 class Models:
     """Stateful, one for each recorder: by the name that events call a model."""
 
     def __init__(self) -> None:
-        self.model_of: Callable[[str], Any] = lambda _name: None
+        self.libraries: list[Following] = []
+        """Those whose models are followed."""
+        self.numbers = itertools.count(1)
+        """What the models of all libraries are named after."""
         self.loaded: dict[int, tuple[dict[str, Any], Path]] = {}
         """Config and directory of each loaded model, by `id`."""
         self._watched: dict[str, Watched] = {}
@@ -39,14 +46,37 @@ class Models:
         """The first model that has run."""
         return next(iter(self._watched.values()), None)
 
+    def name_of(self, model: Any) -> str | None:
+        """What events call a model, whether it has run or not."""
+        names = (library.watch(model) for library in self.libraries)
+        return next((name for name in names if name is not None), None)
+
+    def is_model(self, name: str, model: Any) -> bool:
+        """Whether events call this model `name`."""
+        return any(library.model(name) is model for library in self.libraries)
+
     def announced(self, name: str) -> tuple[Watched, Entry]:
         """A model that runs for the first time, and the entry that says what it is."""
-        model = self.model_of(name)
-        entry, geometry = announce(model, name, *self.loaded.get(id(model), (None, None)))
+        library, model = self._found(name)
+        entry, geometry = library.announce(model, name)
         families = entry.layers or {}
-        watched = Watched(geometry, families, entry.tokens, Grouping(geometry, families))
+        grouping = Grouping(geometry, families)
+        watched = Watched(geometry, families, entry.tokens, grouping, library.visible)
         self._watched[name] = watched
         return watched, entry
+
+    def happened(self, event: CacheEvent) -> None:
+        """A cache of a model that has run was copied or converted, or cut."""
+        watched = self.get(event.model)
+        if watched is not None and watched.visible is not None:
+            watched.visible.happened(event)
+
+    def _found(self, name: str) -> tuple[Following, Any]:
+        for library in self.libraries:
+            model = library.model(name)
+            if model is not None:
+                return library, model
+        raise KeyError(f"no library knows model {name}")
 
     def geometry(self, name: str | None) -> Geometry | None:
         watched = self.get(name)

@@ -20,7 +20,7 @@ def forward(model: str, caches: list[KVCache], offset: int) -> StepEvent:
 def test_target_and_draft_each_tell_what_they_hold() -> None:
     target, draft = [KVCache(), KVCache()], [KVCache()]
     origins = Origins()
-    origins.remember(target + draft, HIT)
+    origins.remember(uids_of(target + draft), HIT)
     told = [origins.arriving(forward("m1", draft, 4)), origins.arriving(forward("m2", target, 5))]
     row = Row(seq="seq-2", matched=5, entry=9, trimmed=4)
     assert [entry.model for entry in told if entry] == ["m1", "m2"]
@@ -30,7 +30,7 @@ def test_target_and_draft_each_tell_what_they_hold() -> None:
 
 def test_it_is_told_once() -> None:
     caches, origins = [KVCache(), KVCache()], Origins()
-    origins.remember(caches, HIT)
+    origins.remember(uids_of(caches), HIT)
     assert origins.arriving(forward("m1", caches, 5)) is not None
     assert origins.arriving(forward("m1", caches, 6)) is None
     assert origins.take(uids_of(caches)) is None
@@ -38,7 +38,7 @@ def test_it_is_told_once() -> None:
 
 def test_caches_of_nobody_are_told_of_by_nobody() -> None:
     origins = Origins()
-    origins.remember([KVCache()], HIT)
+    origins.remember(uids_of([KVCache()]), HIT)
     assert origins.arriving(forward("m1", [KVCache()], 0)) is None
 
 
@@ -51,7 +51,7 @@ def test_a_file_says_how_much_it_held_and_nothing_of_a_match() -> None:
 def test_what_is_never_fed_is_forgotten_at_last() -> None:
     origins = Origins()
     first = [KVCache()]
-    origins.remember(first, HIT)
+    origins.remember(uids_of(first), HIT)
     for _ in range(BOUND):
-        origins.remember([KVCache()], HIT)
+        origins.remember(uids_of([KVCache()]), HIT)
     assert origins.take(uids_of(first)) is None

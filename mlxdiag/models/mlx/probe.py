@@ -9,6 +9,7 @@ At the shapes level nothing is evaluated and no array is read. `create_attention
 from __future__ import annotations
 
 import inspect as python_inspect
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -55,10 +56,11 @@ class Probe:
         attend: Attend | None = None,
         fault: Callable[[Exception], None] | None = None,
         identity: Identity | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         """`identity`: reads keys at the visibility level, in place of one that reads each key at once.
         `fault` takes a fault of the probe itself, which the program then does not feel; without it, such a
-        fault is raised.
+        fault is raised. `numbers` is what models are named after, where another probe names some, too.
         """
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
@@ -81,7 +83,8 @@ class Probe:
         self._layers: dict[int, int] = {}
         self._manual: set[int] = set()
         """Ids of the layers that compute their softmax by hand."""
-        self._watched: list[Any] = []
+        self._watched: dict[str, Any] = {}
+        self._numbers = numbers or itertools.count(1)
 
     def __enter__(self) -> Self:
         return self.install()
@@ -105,7 +108,7 @@ class Probe:
         add(mx.fast, "scaled_dot_product_attention", attention)
         add(library_base, "quantized_scaled_dot_product_attention", attention)
         add(mx.fast, "rope", partial(probe_shapes.rope_wrapper, local=local))
-        for model in self._watched:
+        for model in self._watched.values():
             self._patch_model(model)
         return self
 
@@ -134,8 +137,8 @@ class Probe:
         name = self._names.get(id(model))
         if name is not None:
             return name
-        name = self._names[id(model)] = f"m{len(self._watched) + 1}"
-        self._watched.append(model)
+        name = self._names[id(model)] = f"m{next(self._numbers)}"
+        self._watched[name] = model
         for index, layer in enumerate(getattr(model, "layers", ())):
             if layer is not None:
                 self._layers[id(layer)] = index
@@ -157,8 +160,8 @@ class Probe:
         return frame.layer if frame is not None else None
 
     def model(self, name: str) -> Any:
-        """The watched model that events call `name`."""
-        return self._watched[int(name[1:]) - 1]
+        """The watched model that events call `name`, if any."""
+        return self._watched.get(name)
 
     def _patch_model(self, model: Any) -> None:
         self.watch_class(type(model))

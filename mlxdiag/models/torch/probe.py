@@ -123,11 +123,11 @@ class Probe:
             "prepare_batch_tensors",
             partial(probe_paged.prepare_wrapper, local=local),
         )
-        add(OptimizedModule, "__call__", partial(probe_compiled.module_wrapper, around=self._blind))
+        add(OptimizedModule, "__call__", partial(probe_compiled.module_wrapper, around=self.blind))
         add(
             modeling_utils.PreTrainedModel,
             "get_compiled_call",
-            partial(probe_compiled.call_wrapper, around=self._blind),
+            partial(probe_compiled.call_wrapper, around=self.blind),
         )
         self._patch_operations()
         for model in self._watched.values():
@@ -237,10 +237,10 @@ class Probe:
     def _bound_wrapper(self, original: Callable[..., Any], model: Any) -> Callable[..., Any]:
         return partial(self._model_wrapper(lambda _, *args, **kwargs: original(*args, **kwargs)), model)
 
-    def _blind(
+    def blind(
         self, model: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A compiled forward of a watched model, told of unless it turns out to run in Python after all."""
+        """Make `call`, a compiled forward of a watched model, which is told of unless it turns out to run in Python after all."""
         told, local = self._told, self._local
         if id(model) not in self._names or local.frame is not None or not self._installed:
             return call(*args, **kwargs)

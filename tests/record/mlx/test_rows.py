@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlxdiag.models.events import AttentionEvent, StepEvent
-from mlxdiag.record.rows import DecodeFeed, PromptFeed, Sequence, left_padding
+from mlxdiag.record.mlx.rows import DecodeFeed, PromptFeed, Sequence, left_padding
 
 
 def call(kind: str, left: list[int] | None) -> AttentionEvent:

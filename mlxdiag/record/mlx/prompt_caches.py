@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from mlxdiag.models.mlx.probe_operations import event_of
-from mlxdiag.models.mlx.probe_tags import tag_of
+from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
 from mlxdiag.record.origins import Origin
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.traces.types import Entry, Row
@@ -70,7 +70,7 @@ class Store:
 
     def _asked(self, caches: Any, asked: int, done: int) -> None:
         """The library trims none where one would decline; its callers do not look, and go on as if it had."""
-        for seq in self.recorder.names_of(caches) or []:
+        for seq in self.recorder.names_of(uids_of(caches)) or []:
             self.recorder.debts.add(filled_by(caches), seq, asked)
         if done or all(cache.is_trimmable() for cache in caches):
             return
@@ -85,11 +85,11 @@ class Store:
             return
         matched, cut = length - len(rest), self._local.cut or 0
         seq = self.recorder.lineage.new_name()
-        self.recorder.bind(caches, [seq])
-        self.recorder.origins.remember(caches, Origin("adopt", seq, matched, matched + cut, cut))
+        self.recorder.bind(uids_of(caches), [seq])
+        self.recorder.origins.remember(uids_of(caches), Origin("adopt", seq, matched, matched + cut, cut))
 
     def _inserted(self, length: int, caches: Any) -> None:
-        names = self.recorder.names_of(caches) or []
+        names = self.recorder.names_of(uids_of(caches)) or []
         rows = [Row(seq=seq, offset=held(caches), entry=length) for seq in names]
         self.recorder.write(Entry(phase="save", model=filled_by(caches), rows=rows or None))
 

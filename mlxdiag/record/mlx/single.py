@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.models.mlx.probe import StepEvent
+from mlxdiag.models.events import StepEvent
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.traces.types import Row
 
@@ -113,7 +113,7 @@ class Answer:
         self._fed[event.model] = fed + event.q
         (row,) = self.recorder.own_rows(event, self.seq)
         self.seq = row.seq
-        is_target = self.recorder.is_model(event.model, self.target)
+        is_target = self.recorder.models.is_model(event.model, self.target)
         if is_target and self._model is None:
             self._model, self.start = event.model, row.offset
         row = msgspec.structs.replace(row, offset=self._believed(event.model, row, fed))

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from mlxdiag.models.mlx.probe_tags import uids_of
+from mlxdiag.record.mlx.prompt_caches import filled_by, held
+from mlxdiag.record.mlx.rows import DecodeFeed, PromptFeed, Sequence
 from mlxdiag.record.origins import Origin
-from mlxdiag.record.prompt_caches import filled_by, held
 from mlxdiag.record.recorder import Recorder
-from mlxdiag.record.rows import DecodeFeed, PromptFeed, Sequence
 from mlxdiag.traces.types import Fault
 
 Wrapper = Callable[..., Any]
@@ -141,7 +141,7 @@ class Batches:
             sequence = table[uid] = Sequence(self._adopting(generator.model, caches, known, holding))
             sequence.base = known - len(tokens)
             sequence.total = known + sum(len(segment) for segment in segments)
-            self.recorder.bind(caches, [sequence.name])
+            self.recorder.bind(uids_of(caches), [sequence.name])
 
     def _declined(self, caches: Any, error: Exception) -> None:
         """Nothing was inserted; what a store had handed out for it is told, and why nobody will feed it.
@@ -161,7 +161,8 @@ class Batches:
         if origin is None:
             origin = Origin("adopt", self.recorder.lineage.new_name(), known, holding, 0)
         if known or holding:
-            self.recorder.write(origin.told(holding, filled_by(caches) or self.recorder.name_of(model)))
+            by = filled_by(caches) or self.recorder.models.name_of(model)
+            self.recorder.write(origin.told(holding, by))
         return origin.seq
 
     def _removed(self, generator: Any, uids: Any) -> None:
@@ -172,7 +173,7 @@ class Batches:
                 self.recorder.finish(sequence.name, sequence.model, "abort")
 
     def _copied(self, batch: Any) -> None:
-        self.recorder.bind(batch.prompt_cache, [s.name for s in self._named(batch.uids)])
+        self.recorder.bind(uids_of(batch.prompt_cache), [s.name for s in self._named(batch.uids)])
 
     def _prompting(self, batch: Any, tokens: Any) -> None:
         if tokens and len(tokens) == len(batch.uids):

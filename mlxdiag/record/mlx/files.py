@@ -6,8 +6,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from mlxdiag.models.mlx.probe_tags import uids_of
+from mlxdiag.record.mlx.prompt_caches import filled_by, held
 from mlxdiag.record.origins import Origin
-from mlxdiag.record.prompt_caches import filled_by, held
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.traces.types import Entry, Row
 
@@ -36,7 +37,7 @@ def install(module: ModuleType, recorder: Recorder) -> None:
 
 
 def saved(recorder: Recorder, cache: Any) -> None:
-    names = recorder.names_of(cache) or []
+    names = recorder.names_of(uids_of(cache)) or []
     rows = [Row(seq=seq, offset=held(cache)) for seq in names]
     recorder.write(Entry(phase="save", model=filled_by(cache), rows=rows or None))
 
@@ -45,5 +46,5 @@ def loaded(recorder: Recorder, result: Any) -> None:
     """The result is the cache, or a pair of it and its metadata."""
     cache = result[0] if isinstance(result, tuple) else result
     seq = recorder.lineage.new_name()
-    recorder.bind(cache, [seq])
-    recorder.origins.remember(cache, Origin("load", seq))
+    recorder.bind(uids_of(cache), [seq])
+    recorder.origins.remember(uids_of(cache), Origin("load", seq))

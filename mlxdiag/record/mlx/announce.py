@@ -13,7 +13,7 @@ from mlxdiag.errors import UnreadableError
 from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.configs.geometry import from_config
-from mlxdiag.traces.types import Entry, Tokens
+from mlxdiag.traces.types import Entry
 
 
 def announce(
@@ -29,20 +29,12 @@ def announce(
     except UnreadableError as error:
         note = f"the layer kinds are not observed: {error}"
         return Entry(phase="model", model=name, name=title, architecture=family, note=note), None
-    geometry = msgspec.structs.replace(geometry, tokens=_fitting(geometry.tokens, geometry.vocab))
+    geometry = msgspec.structs.replace(geometry, tokens=special_ids.fitting(geometry.tokens, geometry.vocab))
     if directory is not None:
         geometry = msgspec.structs.replace(
             geometry, tokens=special_ids.of_directory(directory, geometry.tokens)
         )
     return msgspec.structs.replace(geometry.model_entry(title), model=name), geometry
-
-
-def _fitting(tokens: Tokens | None, vocab: int | None) -> Tokens | None:
-    """A vocabulary too small for the family's reserved ids is another tokenizer's."""
-    if tokens is None or vocab is None or all(last < vocab for _, last in tokens.reserved or ()):
-        return tokens
-    fitting = msgspec.structs.replace(tokens, reserved=None)
-    return fitting if fitting != Tokens() else None
 
 
 def arguments(model: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from mlxdiag.record import single
+from mlxdiag.record.mlx import single
 from mlxdiag.record.recorder import Recorder
 
 FINISHES = {"stop": "eos", "length": "length", None: "abort"}

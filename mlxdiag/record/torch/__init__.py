@@ -1,0 +1,1 @@
+"""transformers' programs: generate, continuous batching and the server, told to the recorder."""

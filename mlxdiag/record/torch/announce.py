@@ -1,0 +1,53 @@
+"""The model entry of a transformers model: written when it runs for the first time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlxdiag.errors import MlxdiagError
+from mlxdiag.models import special_ids
+from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.torch.geometry import of_config
+from mlxdiag.traces.types import Entry, Tokens
+
+
+def announce(model: Any, name: str) -> tuple[Entry, Geometry | None]:
+    """What is known of a model that the events call `name`, from its config. Of where it was loaded from,
+    only the last part of the name is told.
+    """
+    config = model.config
+    source = Path(str(getattr(config, "_name_or_path", "") or ""))
+    title = source.name or str(config.model_type)
+    try:
+        geometry = of_config(config)
+    except (MlxdiagError, AttributeError, TypeError) as error:
+        note = f"the layer kinds are not observed: {error}"
+        return Entry(phase="model", model=name, name=title, architecture=config.model_type, note=note), None
+    tokens = special_ids.fitting(geometry.tokens, geometry.vocab)
+    tokens = _generated(tokens, getattr(model, "generation_config", None))
+    if source.is_dir():
+        tokens = special_ids.of_directory(source, tokens)
+    geometry = msgspec.structs.replace(geometry, tokens=tokens)
+    return msgspec.structs.replace(geometry.model_entry(title), model=name), geometry
+
+
+def _generated(tokens: Tokens | None, generation: Any) -> Tokens | None:
+    """Generation may end at other ids than the config says, and pad with another."""
+    eos, pad = getattr(generation, "eos_token_id", None), getattr(generation, "pad_token_id", None)
+    if eos is not None:
+        tokens = msgspec.structs.replace(tokens or Tokens(), eos=ids_of(eos))
+    if pad is not None:
+        tokens = msgspec.structs.replace(tokens or Tokens(), pad=int(pad))
+    return tokens
+
+
+def ids_of(value: Any) -> list[int]:
+    """The ids that a generation config names: one, several or none. Of a tensor on another device none."""
+    if value is None or (hasattr(value, "device") and value.device.type != "cpu"):
+        return []
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [int(one) for one in value] if isinstance(value, list | tuple) else [int(value)]

@@ -1,0 +1,88 @@
+"""`generate`: its decoding loops, and what they let be known of tokens without waiting for a device.
+
+Read against `transformers/generation/utils.py` of transformers 5.24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from transformers.generation import GenerationMixin, candidate_generator
+from transformers.generation.stopping_criteria import StoppingCriteriaList
+
+from mlxdiag.record.recorder import Recorder
+from mlxdiag.record.torch.generation import Generation, Threads
+
+LOOPS = ("_sample", "_beam_search", "_assisted_decoding")
+Wrapper = Callable[..., Any]
+
+
+def install(recorder: Recorder) -> None:
+    """Follow every decoding loop that begins from now on."""
+    hooks = Loops(recorder)
+    add = recorder.patches.add
+    for name in LOOPS:
+        if hasattr(GenerationMixin, name):
+            add(GenerationMixin, name, hooks.loop)
+    add(StoppingCriteriaList, "__call__", hooks.judged)
+    for drafter in vars(candidate_generator).values():
+        if isinstance(drafter, type) and "get_candidates" in vars(drafter):
+            add(drafter, "get_candidates", hooks.drafted)
+
+
+class Loops:
+    """Makes the wrappers; one for each recorder."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._threads = Threads()
+
+    def loop(self, original: Wrapper) -> Wrapper:
+        beams = original.__name__ == "_beam_search"
+
+        def decode(model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+            outer = self._threads.running
+            config = kwargs.get("generation_config")
+            answer = self.recorder.guarded(Generation, self.recorder, model, input_ids, config, outer, beams)
+            if answer is None:
+                return original(model, input_ids, *args, **kwargs)
+            self._threads.running = answer
+            self.recorder.naming(answer.rows)
+            result, failed = None, True
+            # Beams take each other's keys over; what a row is stays the same.
+            quiet = self.recorder.unheard() if beams else nullcontext()
+            try:
+                with quiet:
+                    result = original(model, input_ids, *args, **kwargs)
+                failed = False
+                return result
+            finally:
+                self._threads.running = outer
+                self.recorder.naming(outer.rows if outer is not None else None)
+                self.recorder.guarded(answer.end, result, failed)
+
+        return decode
+
+    def judged(self, original: Wrapper) -> Wrapper:
+        """Called once a round with all tokens so far; they are read when the loop has waited for them."""
+
+        def __call__(criteria: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+            done = original(criteria, input_ids, *args, **kwargs)
+            answer = self._threads.running
+            if answer is not None:
+                self.recorder.guarded(answer.judged, input_ids, done)
+            return done
+
+        return __call__
+
+    def drafted(self, original: Wrapper) -> Wrapper:
+        def get_candidates(drafter: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
+            answer = self._threads.running
+            found = original(drafter, input_ids, *args, **kwargs)
+            if answer is not None and self._threads.running is answer:
+                self.recorder.guarded(answer.drafted, found[0])
+            return found
+
+        return get_candidates

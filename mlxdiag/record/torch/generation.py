@@ -1,0 +1,211 @@
+"""One decoding loop of `generate`: whose rows it feeds, where it believes them to be, what it has said.
+
+Lengths are known from shapes. The chosen tokens are read when the loop has had to wait for them itself: at
+its next forward, or at its end. Where it never waits (the deferred stop check on MPS), at its end only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from mlxdiag.models.events import StepEvent
+from mlxdiag.record.recorder import Recorder
+from mlxdiag.record.torch import requests
+from mlxdiag.record.torch.announce import ids_of
+from mlxdiag.record.torch.columns import Columns, columns_of
+from mlxdiag.traces.types import Row
+
+NEVER_WAITS = ("mps",)
+
+
+class Threads(threading.local):
+    """The loop that runs in this thread, the innermost where an assistant's runs inside another."""
+
+    running: Generation | None = None
+
+
+class Generation:
+    """Stateful, one for each loop."""
+
+    def __init__(
+        self, recorder: Recorder, model: Any, ids: Any, config: Any, outer: Generation | None, beams: bool
+    ) -> None:
+        """`ids`: [rows, prompt], by its shape. `outer`: the loop whose assistant this one is."""
+        self.recorder = recorder
+        self.model = model
+        self.outer = outer if getattr(config, "is_assistant", False) else None
+        self.beams = beams
+        self.batch: int = ids.shape[0]
+        self.prompt: int = ids.shape[1]
+        self.limit = getattr(config, "max_length", None)
+        self.ends = set(ids_of(getattr(config, "eos_token_id", None)))
+        self.asked = getattr(config, "num_return_sequences", 1) or 1
+        self.names: list[str] = []
+        self.name: str | None = None
+        """What events call the model."""
+        self._base: int | None = None
+        """Column of the first token that the loop was given."""
+        self._length: int = self.prompt
+        """Tokens that the next forward will end with, drafts included."""
+        self._prompted = False
+        self._fed = 0
+        """Columns fed so far, while the prompt goes in."""
+        self._left: list[int] | None = None
+        self._told = self.prompt
+        """Columns of the tokens that have been told."""
+        self._waiting: tuple[Any, Any] | None = None
+        """All tokens so far, and which rows are done, as tensors that nobody has read yet."""
+        self._finished = [False] * self.batch
+        self._last: list[int | None] = [None] * self.batch
+        recorder.schedules(chunk=getattr(config, "prefill_chunk_size", None))
+
+    # What the loop lets be known.
+
+    def drafted(self, candidates: Any) -> None:
+        """The next forward checks these: [1, tokens so far and drafts]."""
+        self._length = candidates.shape[1]
+
+    def judged(self, ids: Any, done: Any) -> None:
+        """A round is over: [rows, tokens so far], and [rows], which of them are done."""
+        if self.beams:
+            self._length += 1
+            return
+        self._length = ids.shape[1]
+        self._waiting = (ids, done)
+
+    # What the recorder asks.
+
+    def rows(self, event: StepEvent) -> tuple[list[Row], str | None] | None:
+        """The rows of a forward of this thread."""
+        if not self.recorder.models.is_model(event.model, self.model) or event.batch != self.batch:
+            return None
+        self._speak()
+        columns = columns_of(event)
+        first = self.name is None
+        if first:
+            self._begin(event, columns)
+        start = self._start(event)
+        self.recorder.bind(event.uids, self.names)
+        rows = list(self._rows(event, start, self._left if first else columns.left or self._left))
+        return rows, self._phase(event, start)
+
+    def _begin(self, event: StepEvent, columns: Columns) -> None:
+        self.name = event.model
+        self.names = self._named(event, columns)
+        self._left = columns.left
+        held = columns.held
+        if _cacheless(event):
+            self.recorder.schedules(cacheless=True)
+        if held is not None:
+            # Given all tokens, or those alone that are new to the cache.
+            self._base = held if event.q == self._length or self.prompt <= held else 0
+            self._fed = held
+
+    def _named(self, event: StepEvent, columns: Columns) -> list[str]:
+        if self.outer is not None and len(self.outer.names) == self.batch:
+            return self.outer.names
+        held = self.recorder.names_of(event.uids)
+        if held is not None and len(held) == self.batch and columns.held:
+            return held
+        lineage, request = self.recorder.lineage, requests.current()
+        if request is None:
+            return [lineage.new_name() for _ in range(self.batch)]
+        names = [request] if self.batch == 1 else [f"{request}.{row}" for row in range(self.batch)]
+        return [lineage.unused(name) for name in names]
+
+    def _start(self, event: StepEvent) -> int | None:
+        """The column where the loop believes this forward to begin."""
+        if _cacheless(event):
+            return 0
+        if self._base is None:
+            return None
+        if self._prompted:
+            return self._base + self._length - event.q
+        start = self._fed
+        self._fed += event.q
+        self._prompted = self._fed >= self._base + self.prompt
+        return start
+
+    def _rows(self, event: StepEvent, start: int | None, left: list[int] | None) -> Iterator[Row]:
+        for index, name in enumerate(self.names):
+            if start is None or left is None:
+                known = event.q if event.q == 1 else None
+                yield Row(seq=name, tokens=known, padded=None if known else event.q)
+                continue
+            padding = left[index]
+            # Columns of this forward that are still padding.
+            blank = min(max(padding - start, 0), event.q)
+            yield Row(
+                seq=name,
+                offset=max(start - padding, 0),
+                tokens=0 if self._finished[index] else event.q - blank,
+                left_padding=padding or None,
+            )
+
+    def _phase(self, event: StepEvent, start: int | None) -> str | None:
+        if self.recorder.models.is_model(event.model, self.model) and self._told > self.prompt:
+            return "verify" if event.q > 1 and event.uids else None
+        return None
+
+    # What it has said.
+
+    def _speak(self) -> None:
+        """Tell the tokens of the last round, which the loop has waited for."""
+        if self._waiting is None:
+            return
+        ids, done = self._waiting
+        if ids.device.type in NEVER_WAITS:
+            return
+        self._waiting = None
+        self._tell(ids[:, self._told :].tolist(), done.tolist() if self.batch > 1 else None)
+        self._told = ids.shape[1]
+
+    def _tell(self, new: list[list[int]], done: list[bool] | None) -> None:
+        for index, tokens in enumerate(new):
+            if self._finished[index] or not tokens:
+                continue
+            self._last[index] = tokens[-1]
+            if self.outer is None and self.names:
+                self.recorder.emitted(self.names[index], tokens, self._total(index), self.name)
+        if done is not None:
+            self._finished = [a or b for a, b in zip(self._finished, done, strict=True)]
+
+    def _total(self, index: int) -> int | None:
+        """Length of the row's prompt, what its cache held included; it is written beside the first token."""
+        if self._left is None or self._base is None or self._told > self.prompt:
+            return None
+        return self._base + self.prompt - self._left[index]
+
+    def end(self, result: Any, failed: bool) -> None:
+        """The loop is over; `result`: all its tokens [rows, tokens], or an output that holds them."""
+        sequences = getattr(result, "sequences", result)
+        if self.outer is not None or not self.names:
+            return
+        if self.beams and sequences is not None:
+            self._speak_of_beams(sequences)
+        elif self._waiting is not None:
+            ids, done = self._waiting
+            self._waiting = None
+            ids = ids if sequences is None else sequences
+            self._tell(ids[:, self._told :].tolist(), done.tolist() if self.batch > 1 else None)
+        reached = self.limit is not None and self._length >= self.limit
+        for name, last in zip(self.names, self._last, strict=True):
+            if last is None and not failed:
+                continue
+            finish = "eos" if last in self.ends else "abort" if failed else "length" if reached else None
+            self.recorder.finish(name, self.name, finish)
+
+    def _speak_of_beams(self, sequences: Any) -> None:
+        """Of each prompt the rows are beams; the answers are told as those of the first ones."""
+        beams = self.batch * self.asked // sequences.shape[0]
+        for number, tokens in enumerate(sequences[:, self.prompt :].tolist()):
+            index = number // self.asked * beams + number % self.asked
+            end = next((i + 1 for i, token in enumerate(tokens) if token in self.ends), len(tokens))
+            self._tell([tokens[:end] if i == index else [] for i in range(self.batch)], None)
+
+
+def _cacheless(event: StepEvent) -> bool:
+    """The forward was seen, and no cache with it: it holds the whole of its sequences."""
+    return not event.uids and event.unseen is None
