@@ -1,4 +1,7 @@
-"""What a comparison of two libraries finds, as data. The JSON form of `Across` is the contract `mlxdiag.across/1`."""
+"""What a comparison of two libraries finds, as data.
+
+The JSON form of `Across` is the contract `mlxdiag.across/1`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ import msgspec
 SCHEMA = "mlxdiag.across/1"
 CODE = "MD403"
 
-Result = Literal["agree", "differ", "refused", "crash", "skipped"]
-"""agree: every position's logits lie within the tolerance. differ: not so. refused: one library says that it
-cannot do this. crash: one of them threw. skipped: there is nothing to compare, for the reason given."""
+Result = Literal["agree", "differ", "own", "refused", "crash", "skipped"]
+"""agree: every position's logits lie within the tolerance. differ: not so. own: not so either, and yet the two
+models agree in a single pass of the same tokens, which one library leaves under this schedule; that is a fault of
+its own, for its own table. refused: one library says that it cannot do this. crash: one of them threw. skipped:
+there is nothing to compare, for the reason given."""
 
 Kind = Literal[
     "visibility", "positions", "attention", "experts", "norm", "embedding", "logits", "inside", "precision"
 ]
 """What a difference is, told by the first value that differs: which keys a query sees; where RoPE puts it; what
-attention makes of the same queries and keys (scale, cap, sinks); the feed-forward part; a norm; the embedding; what
-comes after the layers; anything else. precision: the first value that differs is one value, rounded."""
+attention makes of the same queries and keys (scale, cap, sinks); the feed-forward part; a norm; the embedding;
+what comes after the layers; anything else. precision: one and the same value, rounded in one of them."""
 
 
 class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -44,9 +49,9 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     tolerance: float | None = None
     """In units."""
     evidence: dict[str, Any] = {}
-    """step, phase, seq, position (the first wrong one), layer, part, agreed, by; seen (by library: positions that
-    the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its own single
-    pass), margin."""
+    """step, phase, seq, position (the first wrong one), layer, part, agreed, by; seen (by library: positions
+    that the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its own
+    single pass), margin."""
     cause: str = ""
     """Name of the entry in `causes.yaml`."""
     where: str = ""
@@ -76,8 +81,8 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     family: str
     result: Literal["agree", "differ", "refused", "crash", "lacks", "apart"]
-    """Of all its scenarios: differ before crash before refused before agree. lacks: only one library has it.
-    apart: the two models of this name cannot hold the same weights."""
+    """Of its scenarios: differ where any does, else agree where any does, else crash or refused. lacks: only one
+    library has it. apart: the two models of this name cannot hold the same weights."""
     library: str = ""
     """The library that lacks it, refuses it, or crashes when it is built."""
     reason: str = ""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from mlxdiag.audit.across import meaning
 from mlxdiag.audit.across.cell import CODE, Cell, Row
@@ -25,9 +26,11 @@ from mlxdiag.audit.schedules import schedules
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models import convert
 from mlxdiag.models.convert.pair import MLX, TORCH, Pair
-from mlxdiag.replay.ops import Plan
+from mlxdiag.replay.oracle import histories
 
 LIBRARIES = (TORCH, MLX)
+ASKS_FIRST = "Call `activate_past_recording` before"
+"""What transformers says of tokens that are taken back though nobody had told it to keep what they need."""
 LISTED = 16
 """Positions of a visible set that a cell's evidence holds."""
 
@@ -84,16 +87,20 @@ class Session:
         else:
             self._differs(cell, setting, runs, compared)
 
-    def _run(self, name: str, setting: Setting, plan: Plan | None = None) -> Watched:
+    def _run(self, name: str, setting: Setting) -> Watched:
+        reference = Reference(self._passes[name], setting.plan, setting.prompts)
         instance = dict(self.pair.sides)[name]
-        plan = plan or setting.plan
-        reference = Reference(self._passes[name], plan, setting.prompts)
-        run = Watched(instance, plan, setting.prompts, reference, self.tolerance)
+        run = Watched(instance, setting.plan, setting.prompts, reference, self.tolerance)
         run.run()
         return run
 
     def _differs(self, cell: Cell, setting: Setting, runs: dict[str, Watched], compared: Compared) -> None:
         own = {name: not run.differences for name, run in runs.items()}
+        if not all(own.values()) and self._alike(setting):
+            cell.result, cell.library = "own", next(name for name in LIBRARIES if not own[name])
+            cell.reason = f"{cell.library} leaves its own single pass here, in which both agree"
+            cell.evidence = self._evidence(compared, None, own)
+            return
         parting = self._parting(setting, own, compared)
         geometry = self.pair.torch.geometry
         cell.result, cell.codes = "differ", [CODE]
@@ -101,6 +108,15 @@ class Session:
         cell.library = meaning.departing(LIBRARIES, own, compared, geometry)
         cell.evidence = self._evidence(compared, parting, own)
         cell.reason = sentence(compared, parting, cell)
+
+    def _alike(self, setting: Setting) -> bool:
+        """Whether both give the same logits in single passes of the setting's sequences."""
+        for seq, history in histories(setting.plan).items():
+            ids = setting.prompts[seq].of(history)
+            (one, unit), (other, _) = (self._passes[name].of(ids) for name in LIBRARIES)
+            if not float(np.abs(one - other).max(initial=0.0)) <= self.tolerance * unit:
+                return False
+        return True
 
     def _parting(self, setting: Setting, own: dict[str, bool], compared: Compared) -> Parting | None:
         """Where the first wrong forward parts. Cells of one family that look alike are traced once."""
@@ -148,7 +164,11 @@ class Session:
 
 def _stopped(cell: Cell, library: str, error: Exception) -> None:
     said = " ".join(str(error).split())[:300]
-    refused = isinstance(error, RefusedError | UnjudgedError) or REFUSALS.search(said) is not None
+    refused = (
+        isinstance(error, RefusedError | UnjudgedError)
+        or REFUSALS.search(said) is not None
+        or ASKS_FIRST in said
+    )
     cell.result, cell.library = ("refused" if refused else "crash"), library
     cell.reason = said if refused else f"{kind(error)}: {said}"
 
@@ -225,7 +245,9 @@ def apart(family: str, why: convert.Apart, seconds: float) -> Row:
 def row_of(family: str, cells: list[Cell], noise: dict[str, float], seconds: float) -> Row:
     """The row of a family from its cells."""
     held = {cell.result for cell in cells}
-    worst = next((result for result in ("differ", "crash", "agree", "refused") if result in held), "refused")
+    order = ("differ", "agree", "own", "crash", "refused")
+    worst = next((result for result in order if result in held), "refused")
+    worst = "agree" if worst == "own" else worst
     row = Row(family=family, result="agree", noise=noise, seconds=seconds)
     reason = next((cell.reason for cell in cells if cell.result == worst), "") if worst != "agree" else ""
     return msgspec.structs.replace(row, result=worst, reason=reason)

@@ -58,16 +58,14 @@ def meant(geometry: Geometry, unlike: Unlike) -> tuple[int, ...] | None:
 def departing(
     libraries: tuple[str, str], own: Mapping[str, bool], compared: Compared, geometry: Geometry
 ) -> str:
-    """The library that is wrong, as far as that can be told: it leaves its own single pass while the other does
-    not, or its first unlike query does not see what the config means. "" where neither or both is so.
+    """The library that is wrong, as far as that can be told: its first unlike query does not see what the config
+    means, or it leaves its own single pass while the other keeps to it. "" where neither or both is so.
     """
-    broken = [name for name in libraries if not own[name]]
-    if len(broken) == 1:
-        return broken[0]
-    if not broken and compared.unlike:
+    if compared.unlike:
         first = compared.unlike[0]
         wanted = meant(geometry, first)
         right = [seen == wanted for seen in (first.first, first.second)]
-        if wanted is not None and right.count(True) == 1:
+        if right.count(True) == 1:
             return libraries[right.index(False)]
-    return ""
+    left = [name for name in libraries if not own[name]]
+    return left[0] if len(left) == 1 else ""
