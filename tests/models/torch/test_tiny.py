@@ -75,6 +75,16 @@ def test_sharers_are_kept_with_an_owner_each() -> None:
     assert all(kinds[owner] == kinds[sharer] for sharer, owner in shares.items() if owner is not None)
 
 
+def test_kinds_that_follow_from_a_family_s_default_are_those_of_the_layers_kept() -> None:
+    config = catalogue.config("gemma3n")
+    config["text_config"].pop("layer_types", None)
+    instance = made(config)
+    # Every fifth layer is full: of the sharers, layer 20 slides and layer 24 does not.
+    assert instance.source_layers == (0, 1, 2, 3, 4, 20, 24)
+    kinds = [layer.attention for layer in instance.geometry.layers]
+    assert kinds == ["sliding"] * 4 + ["full", "sliding", "full"]
+
+
 def test_equal_seeds_give_equal_logits() -> None:
     one, same, other = (made(catalogue.config("olmo3"), seed=seed).forward(ids(), None) for seed in (1, 1, 2))
     assert torch.equal(one, same)
