@@ -98,10 +98,11 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     cleaned = {name: _log(name, lines, cleaner) for name, lines in logs.items()}
     if not logs:
         missing["logs/"] = "no log was given: --log FILE"
-    found = reproduction.make(trace, report, order.replay, progress)
+    dtype = card.get("dtype")
+    found = reproduction.make(trace, report, order.replay, progress, dtype=dtype)
     members.update(found.members)
     missing.update(found.missing)
-    members["controls.json"] = pretty(controls.document(found.controls)).encode()
+    members["controls.json"] = pretty(controls.document(found.controls, dtype)).encode()
 
     notes = (*source.notes, *_same_faults(whole, report))
     account = summary.Account(

@@ -22,6 +22,8 @@ SAMPLE = 1 << 20
 """Bytes of a larger one that are hashed, of its start and of its end: two conversions differ there."""
 BLOB = re.compile(r"[0-9a-f]{64}\Z")
 """Name of a file in a hub's cache: the checksum of the whole."""
+DTYPES = ("torch_dtype", "dtype")
+"""Fields of a config that say what the model computes in; older and newer spelling."""
 WEIGHTS = ("*.safetensors", "*.gguf", "*.npz")
 NUMBERED = re.compile(r"(?:model|weights|consolidated|pytorch_model)[-._\d]*(?:of-\d+)?\.\w+\Z")
 
@@ -32,12 +34,14 @@ def of_trace(trace: Trace) -> dict[str, Any]:
     model: Entry | Model | None = entries[-1] if entries else trace.header.model
     if model is None:
         return {"schema": SCHEMA, "from": "nothing", "missing": "the trace names no model; add --model DIR"}
+    config = model.config or {}
     return {
         "schema": SCHEMA,
         "from": "trace",
         "name": model.name,
         "architecture": model.architecture,
-        "config": model.config or {},
+        "dtype": next((config[name] for name in DTYPES if isinstance(config.get(name), str)), None),
+        "config": config,
         "layers": msgspec.to_builtins(model.layers or {}),
         "tokens": msgspec.to_builtins(model.tokens) if model.tokens is not None else {},
     }
@@ -72,7 +76,7 @@ def of_directory(directory: Path, redactor: Redactor) -> dict[str, Any]:
     quantised = config.get("quantization") or config.get("quantization_config")
     card["quantization"] = redactor.settings.mapping(quantised) if isinstance(quantised, dict) else None
     card["dtype"] = next(
-        (str(config[k]) for k in ("torch_dtype", "dtype") if redactor.settings.name(str(config.get(k, "")))),
+        (str(config[k]) for k in DTYPES if redactor.settings.name(str(config.get(k, "")))),
         None,
     )
     card["files"] = list(_files(directory))

@@ -33,7 +33,11 @@ def in_words(control: Control, *more: Control) -> str:
     return control.what.replace("{}", ", ".join(one.value for one in (control, *more)))
 
 
-def document(controls: tuple[Control, ...]) -> dict[str, Any]:
-    """`controls.json`."""
+RAN_IN = "float32"
+"""What every run computes in: a fault of masks and caches shows in it without any rounding beside it."""
+
+
+def document(controls: tuple[Control, ...], dtype: str | None = None) -> dict[str, Any]:
+    """`controls.json`. `dtype`: what the recorded model computes in, where that is known."""
     told = [{**msgspec.to_builtins(one), "what": in_words(one)} for one in controls]
-    return {"schema": SCHEMA, "controls": told}
+    return {"schema": SCHEMA, "dtype": {"recorded": dtype, "tried": RAN_IN}, "controls": told}

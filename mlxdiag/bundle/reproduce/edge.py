@@ -45,8 +45,9 @@ def describe(trace: Trace) -> str:
 
 
 def _windows(trace: Trace) -> Iterator[tuple[str, int]]:
-    for entry in trace.entries:
-        for name, family in (entry.layers or {}).items():
+    model = trace.header.model
+    for layers in (model.layers if model else None, *(entry.layers for entry in trace.entries)):
+        for name, family in (layers or {}).items():
             if family.window is not None:
                 yield name, family.window
 

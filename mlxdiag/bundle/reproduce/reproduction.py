@@ -32,6 +32,9 @@ WITHOUT_A_RUN = ("MD6", "MD902", "MD903", "MD905")
 LAST = ("MD404",)
 """Shown by a run, but only to whoever samples: tried after the others."""
 LONGEST_OUTPUT = 2_000
+NO_MORE_THAN_A_WARNING = (
+    "{} is a warning here, and a run of the smallest schedule with it shows every query attend what it must"
+)
 NO_FAULT = "no rule found an error that a run could show"
 
 Say = Callable[[str], None]
@@ -52,8 +55,11 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     """Where the fault lies and where its edge is, each in a sentence."""
 
 
-def make(trace: Trace, report: Report, wanted: bool, say: Say) -> Reproduction:
-    """Shrink, write the scripts and try what lies around the fault, as far as the library here allows."""
+def make(trace: Trace, report: Report, wanted: bool, say: Say, *, dtype: str | None = None) -> Reproduction:
+    """Shrink, write the scripts and try what lies around the fault, as far as the library here allows.
+
+    `dtype`: what the recorded model computes in, where that is known.
+    """
     reason = _unable(wanted)
     if reason is not None:
         return _nothing(reason)
@@ -79,7 +85,7 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say) -> Reproduction:
             break
     target, schedule = (codes([best[0]]), best[1].trace) if best is not None else (set(), trace)
     seq = best[0].seq if best is not None else None
-    controls = tuple(Trial(schedule, seq, frozenset(target), say, whole=trace).all())
+    controls = tuple(Trial(schedule, seq, frozenset(target), say, whole=trace, dtype=dtype).all())
     short = tuple(in_short(*best, scripts.nearest, controls)) if best is not None else ()
     headline = best[0] if best is not None else None
     return msgspec.structs.replace(scripts, controls=controls, short=short, headline=headline)
@@ -118,8 +124,12 @@ def _nothing(reason: str) -> Reproduction:
 
 
 def _faults(report: Report) -> list[Finding]:
-    """Errors that a run can show, in order of their steps, those about sampling last."""
-    errors = [f for f in report.findings if f.severity == "error" and not f.code.startswith(WITHOUT_A_RUN)]
+    """Errors that a run can show, in order of their steps, those about sampling last; else the warnings.
+
+    A warning says that shapes do not fit although attention may be right: a run tells which of the two it is.
+    """
+    shown = [f for f in report.findings if not f.code.startswith(WITHOUT_A_RUN)]
+    errors = [f for f in shown if f.severity == "error"] or [f for f in shown if f.severity == "warning"]
     return sorted(errors, key=lambda f: (f.code in LAST, f.step if f.step is not None else 1 << 60))
 
 
@@ -145,7 +155,9 @@ def _smallest(trace: Trace, fault: Finding) -> Shrunk | str:
             small = None
         seen = run(small.trace) if small is not None else ""
         if small is not None and not isinstance(seen, str) and wanted & set(seen.codes):
-            return small
+            if fault.severity == "error" or seen.wrong_at_all:
+                return small
+            return NO_MORE_THAN_A_WARNING.format(fault.code)
     try:
         return shrink(
             trace,

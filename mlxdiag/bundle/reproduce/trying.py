@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from mlxdiag.bundle.reproduce import variants
-from mlxdiag.bundle.reproduce.controls import FAILS, NOT_TRIED, OTHER, PASSES, Control
+from mlxdiag.bundle.reproduce.controls import FAILS, NOT_TRIED, OTHER, PASSES, RAN_IN, Control
 from mlxdiag.bundle.reproduce.variants import Prompt
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import codes
@@ -34,6 +34,11 @@ class Seen(msgspec.Struct, frozen=True):
     max_abs: float | None
     agrees: bool
     """Logits were compared, and none is off by more than rounding."""
+
+    @property
+    def wrong_at_all(self) -> bool:
+        """Something is wrong with what was computed, and not with shapes alone."""
+        return bool(self.errors) or self.crash is not None
 
     def in_words(self) -> str:
         """What the run showed beside its codes."""
@@ -87,15 +92,18 @@ class Trial:
         say: Callable[[str], None],
         *,
         whole: Trace | None = None,
+        dtype: str | None = None,
     ) -> None:
         """`fault`: codes of the headline and its causes; empty where nothing is wrong with the trace.
 
         `whole`: what the smallest schedule was made from; its chunks are varied, at a small scale.
+        `dtype`: what the recorded model computes in.
         """
         self.trace = trace
         self.seq = seq
         self.fault = fault
         self.say = say
+        self.dtype = dtype
         self.ground = self._ground(whole)
         """The schedule whose chunks are varied."""
 
@@ -105,7 +113,7 @@ class Trial:
         whole = self._control("as-recorded", what, self.trace)
         yield whole
         yield self._precision(whole)
-        yield self._concurrency()
+        yield self._concurrency(whole)
         prompt = variants.prompt_of(self.ground, self.seq)
         if prompt is None:
             for name, what in (("single-pass", "a single pass"), ("chunk", "other chunk sizes")):
@@ -143,12 +151,12 @@ class Trial:
         )
 
     def _result(self, seen: Seen) -> str:
-        if not seen.errors and seen.crash is None:
+        if not seen.wrong_at_all:
             return PASSES
         return FAILS if self.fault & set(seen.codes) else OTHER
 
     def _precision(self, whole: Control) -> Control:
-        what = "float32 throughout (every run here is)"
+        what = f"{RAN_IN}, in which every run here computes; recorded: {self.dtype or 'not known'}"
         if whole.result == NOT_TRIED:
             return _untried("float32", what, whole.reason)
         reason = {
@@ -158,15 +166,17 @@ class Trial:
         }[whole.result]
         return Control(name="float32", what=what, result=whole.result, codes=whole.codes, reason=reason)
 
-    def _concurrency(self) -> Control:
+    def _concurrency(self, whole: Control) -> Control:
         what = "concurrency 1: the sequence alone"
         trace = variants.alone(self.trace, self.seq)
         if trace is None:
             return Control(
                 name="concurrency-1",
                 what=what,
-                result=FAILS if self.fault else PASSES,
-                reason="the schedule holds one sequence already, so no other is needed",
+                result=whole.result,
+                reason=whole.reason
+                if whole.result == NOT_TRIED
+                else "the schedule holds one sequence already, so no other is needed",
             )
         return self._control("concurrency-1", what, trace)
 

@@ -13,6 +13,11 @@ def test_the_document_spells_each_control_out():
     assert told["controls"][0]["result"] == "fails"
 
 
+def test_the_document_says_what_was_recorded_in_and_what_was_tried():
+    assert document((), "bfloat16")["dtype"] == {"recorded": "bfloat16", "tried": "float32"}
+    assert document(())["dtype"] == {"recorded": None, "tried": "float32"}
+
+
 def test_several_are_told_together():
     one, two = (Control(name=v, what="policy {} here", value=v, result=FAILS) for v in ("a", "b"))
     assert in_words(one, two) == "policy a, b here"

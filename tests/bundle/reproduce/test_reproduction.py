@@ -90,3 +90,43 @@ def test_a_script_that_breaks_is_no_script_that_fails(monkeypatch):
 def test_without_a_fault_there_is_nothing_to_reproduce():
     healthy = read(FOLDER / "gpt-oss-one-pass-healthy.yaml")
     assert make(healthy).missing[REPRO] == reproduction.NO_FAULT
+
+
+CROPPED = """
+scheduler: {misfit: "crop:old"}
+model: {architecture: gpt_oss, layers: {sliding: {attention: sliding, window: 2}, full: {attention: full}}}
+steps:
+- {step: 1, phase: prefill, rows: [{seq: a, offset: 0, tokens: 3}]}
+- {step: 2, phase: chunk, rows: [{seq: a, offset: 3, tokens: 2}],
+   mask: {shape: [2, 5], source: scheduler, offset: 3}, attention: [{family: sliding, cache: rotating,
+   offset: 3, q: 2, k: 3, mask: [2, 5], fate: cropped, crop: old}]}
+"""
+
+
+def test_a_warning_that_a_run_proves_to_be_a_fault_gets_its_scripts(tmp_path):
+    trace = parse(CROPPED)
+    assert {finding.severity for finding in inspect_trace(trace).findings} == {"warning"}
+    made = make(trace)
+    repro, control = ran(made.members[REPRO], tmp_path), ran(made.members[CONTROL], tmp_path)
+    assert (repro.returncode, control.returncode) == (1, 0)
+    assert made.headline.code == "MD102"
+    assert {one.name: one.result for one in made.controls}["as-recorded"] == "fails"
+    assert made.short[1].startswith("The smallest schedule that fails: sliding window ")
+
+
+def test_a_warning_about_shapes_that_harm_nobody_says_so():
+    dropped = """
+scheduler: {misfit: "discard:windowed"}
+model: {architecture: gpt_oss, layers: {sliding: {attention: sliding, window: 2}, full: {attention: full}}}
+steps:
+- {step: 1, phase: prefill, rows: [{seq: a, offset: 0, tokens: 3}]}
+- {step: 2, phase: chunk, rows: [{seq: a, offset: 3, tokens: 2}],
+   mask: {shape: [2, 2], source: scheduler, offset: 0}, attention: [{family: sliding, cache: rotating,
+   offset: 3, q: 2, k: 3, mask: [2, 2], fate: discarded, fallback: windowed}]}
+"""
+    trace = parse(dropped)
+    assert {finding.severity for finding in inspect_trace(trace).findings} == {"warning"}
+    made = make(trace)
+    assert REPRO not in made.members
+    assert made.missing[REPRO].startswith("MD101 is a warning here, and a run of the smallest schedule")
+    assert {one.name: one.result for one in made.controls}["as-recorded"] == "passes"

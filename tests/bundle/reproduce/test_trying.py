@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from mlxdiag.bundle.reproduce import variants
@@ -45,6 +47,14 @@ def test_every_other_policy_is_tried(controls):
 def test_one_sequence_needs_no_other(controls):
     assert controls["concurrency-1"].result == FAILS
     assert "one sequence already" in controls["concurrency-1"].reason
+
+
+def test_the_float32_control_names_what_was_recorded(controls):
+    assert controls["float32"].what.endswith("recorded: not known")
+    only = Trial(ONE_PASS, None, FAULT, lambda _: None, dtype="bfloat16")
+    told = {one.name: one for one in islice(only.all(), 2)}
+    assert told["float32"].what == "float32, in which every run here computes; recorded: bfloat16"
+    assert "no matter of precision" in told["float32"].reason
 
 
 def test_a_healthy_schedule_passes_everywhere():
