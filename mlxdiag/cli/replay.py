@@ -33,10 +33,10 @@ def main(
             "Default: what the trace records, else strict.",
         ),
     ] = None,
-    backend: Annotated[str, typer.Option("--backend", metavar="LIBRARY", help="mlx.")] = "mlx",
+    backend: Annotated[str, typer.Option("--backend", metavar="LIBRARY", help="mlx or torch.")] = "mlx",
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="DEVICE", help="metal, cuda or cpu; default: the library's own."),
+        typer.Option("--device", metavar="DEVICE", help="metal, cuda, mps or cpu; default: the library's."),
     ] = None,
     model: Annotated[
         Path | None,
@@ -63,6 +63,7 @@ def main(
     expect: options.Expect = None,
 ) -> int:
     """Run a trace's schedule through real model code and compare it with a single pass of the same tokens."""
+    from mlxdiag.models import backends
     from mlxdiag.replay import experiment, memory
     from mlxdiag.replay import misfit as policies
     from mlxdiag.replay.show import replay_report
@@ -85,11 +86,12 @@ def main(
     if level not in ("visibility", "shapes"):
         raise UsageError(f"--level: {level!r} is unknown; known: visibility, shapes")
     chosen = policies.parse(misfit) if misfit is not None else ()
-    require_backend(backend)
+    (chosen_backend,) = backends.parse(backend)
+    backends.require(chosen_backend)
     recorded, broken = read_what_is_whole(trace)
     config = checkpoint_config(model) if model is not None else None
     if not plan:
-        experiment.require_family(recorded, config)
+        experiment.require_family(recorded, config, chosen_backend)
     prepared = experiment.prepare(recorded, source=trace, config=config)
     broken = prepared.broken or broken
     for note in prepared.plan.notes:
@@ -107,8 +109,11 @@ def main(
             complain(f"error: {broken}")
         return broken.exit_code if broken is not None else code
     memory.require(prepared)
-    choose_device(device)
-    instance = experiment.instance_for(prepared, seed=seed, model_dir=model)
+    if device is not None:
+        backends.use_device(chosen_backend, device)
+    instance = experiment.instance_for(
+        prepared, seed=seed, model_dir=model, backend=chosen_backend, device=device
+    )
     if sys.stderr.isatty():
         complain(f"running {len(prepared.plan.forwards)} forwards and the single pass on {instance.name} ...")
     ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)
@@ -160,30 +165,6 @@ def read_what_is_whole(path: str) -> tuple[Trace, UnreadableError | None]:
         if broken is not None and not entries:
             raise broken
         return Trace(stream.header, entries, tuple(stream.warnings), stream.truncated), broken
-
-
-def require_backend(backend: str) -> None:
-    """Raises UsageError for an unknown library, UnjudgedError for one that this version cannot drive."""
-    if backend == "torch":
-        raise UnjudgedError("--backend torch: this version replays on mlx only")
-    if backend != "mlx":
-        raise UsageError(f"--backend: {backend!r} is unknown; known: mlx")
-    from importlib.util import find_spec
-
-    for name in ("mlx", "mlx_lm"):
-        if find_spec(name) is None:
-            raise UnjudgedError(
-                f"{name} is not installed, so nothing can be replayed; try: pip install mlx-lm"
-            )
-
-
-def choose_device(device: str | None) -> None:
-    """Make MLX compute on `device`; raises UnjudgedError where it cannot."""
-    if device is None:
-        return
-    from mlxdiag.models.mlx import devices
-
-    devices.use(device)
 
 
 def checkpoint_config(directory: Path) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import typer
 from mlxdiag.cli import options
 from mlxdiag.cli.deliver import write_result
 from mlxdiag.cli.inspect import refuse_overwriting_a_source
-from mlxdiag.cli.replay import require_backend
 from mlxdiag.cli.settings import one_of, refuse_overwriting
 from mlxdiag.cli.streams import complain
 from mlxdiag.errors import CLEAN, UsageError
@@ -144,9 +143,10 @@ def _oracle(source: str, code: str | None, misfit: str | None, seed: int, replay
 
     if not replaying:
         return oracles.inspecting(code)
+    from mlxdiag.models import backends
     from mlxdiag.replay import misfit as policies
 
-    require_backend("mlx")
+    backends.require("mlx")
     policy = policies.parse(misfit)[0] if misfit is not None else None
     return oracles.Replaying(source, code, policy, seed)
 

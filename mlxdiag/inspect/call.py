@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -176,7 +177,8 @@ def _mask(call: Call, a: Attention, handed: Mask | None) -> None:
     if mask is UNSET or (mask is None and a.fate == "discarded"):
         mask = shape if shape is not None else mask
     if handed is not None:
-        given = mask is UNSET or (isinstance(mask, tuple) and (shape is None or tuple(shape) == mask))
+        held = _plain(mask) if isinstance(mask, tuple) else None
+        given = mask is UNSET or (held is not None and (shape is None or _plain(shape) == held))
         call.handed_in_use = dropped or given
         call.builder = handed.builder if call.handed_in_use else a.builder
     if mask is UNSET:
@@ -187,6 +189,12 @@ def _mask(call: Call, a: Attention, handed: Mask | None) -> None:
         call.mask_kind = mask
     else:
         _axes(call, mask)
+
+
+def _plain(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape without the leading axes of length 1 that one library adds and another does not."""
+    first = next((i for i, n in enumerate(shape) if n != 1 or i == len(shape) - 2), 0)
+    return tuple(shape[first:])
 
 
 def _axes(call: Call, shape: tuple[int, ...]) -> None:

@@ -34,9 +34,7 @@ def require(name: str) -> None:
     """Raises UnjudgedError where the backend's libraries are not installed."""
     for needed in _NEEDS[name]:
         if find_spec(needed) is None:
-            raise UnjudgedError(
-                f"{needed} is not installed, so nothing can be replayed; try: {_HINTS[name]}"
-            )
+            raise UnjudgedError(f"{needed} is not installed, so nothing can be replayed; try: {_HINTS[name]}")
 
 
 def family(name: str, config: Mapping[str, Any]) -> str | Skipped:
@@ -62,19 +60,25 @@ def tiny(
     window: int | None,
     positions: int,
     label: str,
+    device: str | None = None,
 ) -> Instance | Skipped:
-    """A tiny random instance with the geometry of `config`; see `models.mlx.tiny.build`."""
+    """A tiny random instance with the geometry of `config`; see `models.mlx.tiny.build`.
+
+    `device`: as given to `use_device` before, by which MLX is already bound.
+    """
     if name == "torch":
         from mlxdiag.models.torch import tiny as torch_tiny
 
-        return torch_tiny.build(config, seed=seed, window=window, positions=positions, name=label)
+        return torch_tiny.build(
+            config, seed=seed, window=window, positions=positions, name=label, device=device
+        )
     from mlxdiag.models.mlx import tiny as mlx_tiny
 
     return mlx_tiny.build(config, seed=seed, window=window, positions=positions, name=label)
 
 
-def checkpoint(name: str, directory: Path) -> Instance:
-    """The model in a checkpoint directory.
+def checkpoint(name: str, directory: Path, device: str | None = None) -> Instance:
+    """The model in a checkpoint directory; `device` as in `tiny`.
 
     Raises:
         UnreadableError: it cannot be read.
@@ -83,7 +87,7 @@ def checkpoint(name: str, directory: Path) -> Instance:
     if name == "torch":
         from mlxdiag.models.torch import checkpoint as torch_checkpoint
 
-        return torch_checkpoint.load(directory)
+        return torch_checkpoint.load(directory, device=device)
     from mlxdiag.models.mlx import checkpoint as mlx_checkpoint
 
     return mlx_checkpoint.load(directory)
@@ -97,7 +101,7 @@ def use_device(name: str, device: str) -> None:
     if name == "torch":
         from mlxdiag.models.torch import devices as torch_devices
 
-        torch_devices.use(device)
+        torch_devices.choose(device)
         return
     from mlxdiag.models.mlx import devices
 

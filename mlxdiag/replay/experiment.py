@@ -11,7 +11,7 @@ import msgspec
 from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
 from mlxdiag.inspect.findings import Report
 from mlxdiag.inspect.inspector import Inspector
-from mlxdiag.models import catalogue
+from mlxdiag.models import backends, catalogue
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay import plan as planning
 from mlxdiag.replay import prompts
@@ -47,19 +47,16 @@ class Ran(msgspec.Struct, frozen=True):
     """What was left out of the comparison, and why."""
 
 
-def require_family(trace: Trace, config: dict[str, Any] | None = None) -> None:
-    """Fail early where the installed library lacks the trace's family.
+def require_family(trace: Trace, config: dict[str, Any] | None = None, backend: str = "mlx") -> None:
+    """Fail early where the backend's library lacks the trace's family.
 
     Raises:
         UnjudgedError: with the reason, and what to install where that helps.
     """
-    from mlxdiag.models.mlx import library
-
     whole = config if config is not None else _whole_config(planning.model_of(trace))
-    name = str(library.wrapped(whole).get("model_type"))
-    family = library.family(name)
+    family = backends.family(backend, whole)
     if isinstance(family, Skipped):
-        raise UnjudgedError(f"{name}: {family}")
+        raise UnjudgedError(f"{whole.get('model_type')}: {family}")
 
 
 def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) -> Prepared:
@@ -143,7 +140,14 @@ def _overlay(config: dict[str, Family], traced: dict[str, Family]) -> dict[str, 
     return laid
 
 
-def instance_for(prepared: Prepared, *, seed: int = 0, model_dir: Path | None = None) -> Instance:
+def instance_for(
+    prepared: Prepared,
+    *,
+    seed: int = 0,
+    model_dir: Path | None = None,
+    backend: str = "mlx",
+    device: str | None = None,
+) -> Instance:
     """A tiny random instance with the trace's geometry, or the checkpoint in `model_dir`.
 
     Raises:
@@ -151,19 +155,16 @@ def instance_for(prepared: Prepared, *, seed: int = 0, model_dir: Path | None = 
         UnreadableError: the checkpoint cannot be read.
     """
     if model_dir is not None:
-        from mlxdiag.models.mlx import checkpoint
-
-        loaded: Instance = checkpoint.load(model_dir)
-        return loaded
-    from mlxdiag.models.mlx import tiny
-
+        return backends.checkpoint(backend, model_dir, device)
     windows = {f.window for f in prepared.families.values() if f.attention == "sliding" and f.window}
-    built = tiny.build(
+    built = backends.tiny(
+        backend,
         prepared.config,
         seed=seed,
         window=next(iter(windows)) if len(windows) == 1 else None,
         positions=prompts.needed(prepared.plan),
-        name=f"tiny-{prepared.plan.architecture}",
+        label=f"tiny-{prepared.plan.architecture}",
+        device=device,
     )
     if isinstance(built, Skipped):
         raise UnjudgedError(f"{prepared.plan.architecture}: {built}")

@@ -90,7 +90,6 @@ def test_a_plan_runs_nothing_and_is_shown_as_text_or_json(trace, capsys):
         ((FIRST.replace("12", "900000"),), (), 4, "t.yaml: a replay needs about"),
         ((FIRST,), ("--misfit", "shrug"), 2, "'shrug' is unknown; known: strict, raise, discard:windowed"),
         ((FIRST,), ("--level", "deep"), 2, "--level: 'deep' is unknown"),
-        ((FIRST,), ("--backend", "torch"), 4, "replays on mlx only"),
         ((FIRST,), ("--backend", "jax"), 2, "'jax' is unknown"),
         ((FIRST,), ("--model", "nowhere"), 3, "nowhere"),
         ((FIRST,), ("-o", "t.yaml"), 2, "t.yaml"),

@@ -35,6 +35,7 @@ class _Torch:
     through_a_file = staticmethod(batching.through_a_file)
 
     def probe(self, sink: Callable[[Any], Any], level: str, attend: Any = None, identity: Any = None) -> Any:
+        from mlxdiag.models.torch import layers  # noqa: F401  a probe follows the classes that there are
         from mlxdiag.models.torch.probe import Probe
 
         return Probe(sink, level, attend, identity=identity)

@@ -5,11 +5,10 @@ Checked against transformers 5.24, `cache_utils.py`.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
-from mlxdiag.models.events import Offset
+from mlxdiag.models.events import UIDS, Offset
 
 KINDS = {
     "BufferedSlidingLayer": "buffered",
@@ -23,7 +22,6 @@ KINDS = {
 """By class or nearest known ancestor. A dynamic sliding layer returns what a rotating cache does:
 `min(c, W - 1) + q` keys; its order is chronological for a single token too."""
 ATTRIBUTE = "_mlxdiag"
-_UIDS = itertools.count(1)
 
 Counters = tuple[Offset, int | None, int | None, int | None, int | None]
 """offset, cursor, live_start, live, buffer"""
@@ -42,7 +40,7 @@ class Tag:
 
     def __init__(self, layer: Any, index: int) -> None:
         self.home = id(layer)
-        self.uid = next(_UIDS)
+        self.uid = next(UIDS)
         self.name = type(layer).__name__
         self.kind = kind_of(type(layer))
         self.index: int | None = index

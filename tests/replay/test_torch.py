@@ -1,0 +1,68 @@
+"""The shipped stories on transformers' own model code: judged as on mlx-lm, save for what torch does otherwise."""
+
+import pytest
+
+pytest.importorskip("torch", reason="no torch: pip install 'mlxdiag[torch]'")
+
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.inspect.findings import codes
+from mlxdiag.replay import experiment
+from mlxdiag.traces.reader import read
+from tests.replay.test_run import HEALTHY
+from tests.replay.traces import trace
+from tests.samples.expected import FOLDER, SAMPLES
+
+SILENT = {"MD401"}
+"""A query without keys is no NaN on transformers: sdpa gives zeros, a softmax by hand the mean of the values."""
+CRASHES = {
+    "gpt-oss-one-pass": "The size of tensor a (298) must match the size of tensor b (128)",
+    "qwen3-key-cap": "The size of tensor a (1536) must match the size of tensor b (2048)",
+    "gemma3-decode-growth": "The size of tensor a (308) must match the size of tensor b (563)",
+}
+
+
+def run(loaded, source="t.yaml"):
+    prepared = experiment.prepare(loaded, source=source)
+    instance = experiment.instance_for(prepared, backend="torch", device="cpu")
+    return experiment.run_policies(prepared, instance, (prepared.plan.misfit,))[0]
+
+
+def found(report):
+    return codes(finding for finding in report.findings if finding.severity != "info")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_faulty_sample_is_judged_as_on_the_other_library(name):
+    sample = SAMPLES[name]
+    ran = run(read(FOLDER / f"{name}.yaml"), name)
+    assert found(ran.report) == sample.replayed - SILENT
+    assert sum(step.empty for step in ran.outcome.steps) == sample.empty
+    if sample.crash is not None:
+        assert CRASHES[name] in ran.trace.entries[-2].error.text
+
+
+@pytest.mark.parametrize("name", ["gemma3n-chunked", "gemma4-speculative-verify", "gpt-oss-one-pass"])
+def test_its_healthy_twin_is_clean(name):
+    ran = run(read(FOLDER / f"{name}-healthy.yaml"), name)
+    assert found(ran.report) == set()
+    assert sum(step.compared for step in ran.outcome.steps) > 10
+
+
+ALONE = [name for name, steps in HEALTHY.items() if '"b"' not in steps]
+
+
+@pytest.mark.parametrize("architecture", ["gemma3_text", "gpt_oss"])
+@pytest.mark.parametrize("name", ALONE)
+def test_a_healthy_schedule_is_clean_by_visibility_and_parity(name, architecture):
+    ran = run(trace(HEALTHY[name], architecture, ""))
+    assert found(ran.report) == set()
+    assert sum(step.compared for step in ran.outcome.steps) > 0
+
+
+def test_rows_that_join_a_batch_under_way_are_not_imitated():
+    steps = """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
+        {"step": 2, "rows": [{"seq": "b", "offset": 0, "tokens": 4}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 9, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}"""
+    with pytest.raises(UnjudgedError, match="joins caches which hold keys"):
+        run(trace(steps, "gemma3_text", ""))
