@@ -7,6 +7,7 @@ was given.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 Offset = int | list[int] | None
+UIDS = itertools.count(1)
+"""Of caches, whichever library's: one process may run two."""
 
 
 class Seen(msgspec.Struct):

@@ -6,11 +6,10 @@ followed here from the Python lists that the caches are given. Checked against m
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
-from mlxdiag.models.events import Offset
+from mlxdiag.models.events import UIDS, Offset
 
 KINDS = {
     "KVCache": "dense",
@@ -27,7 +26,6 @@ KINDS = {
     "ArraysCache": "recurrent",
 }
 ATTRIBUTE = "_mlxdiag"
-_UIDS = itertools.count(1)
 _EMPTY: dict[str, Any] = {}
 
 Counters = tuple[Offset, int | None, int | None, int | None, int | None]
@@ -64,7 +62,7 @@ class Tag:
 
     def __init__(self, cache: Any) -> None:
         self.home = id(cache)
-        self.uid = next(_UIDS)
+        self.uid = next(UIDS)
         self.name = type(cache).__name__
         self.kind = kind_of(type(cache))
         self.batched = self.kind in ("batch", "batch_rotating")
