@@ -20,21 +20,33 @@ def devices() -> list[Device] | Skipped:
 
 
 def choose(name: str | None = None) -> str:
-    """The device of this name, once it has computed a product; the CPU where none is named.
+    """The device of this name, once it has computed a product; where none is named, the first that does.
 
-    Raises UsageError for a name that torch's adapter does not know, UnjudgedError for a device that is not
-    there or does not compute.
+    float32 is float32 from then on: no product is rounded to TF32. Raises UsageError for a name that torch's
+    adapter does not know, UnjudgedError for a device that is not there or does not compute.
     """
-    wanted = name or "cpu"
-    if wanted not in NAMES:
-        raise UsageError(f"torch has no device {wanted} here; known: {', '.join(NAMES)}")
+    if name is not None and name not in NAMES:
+        raise UsageError(f"torch has no device {name} here; known: {', '.join(NAMES)}")
     loaded = library.load()
     if isinstance(loaded, Skipped):
         raise UnjudgedError(str(loaded))
-    device = _probe(wanted)
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    device = _probe(name) if name is not None else _first()
     if not device.works:
-        raise UnjudgedError(str(Skipped(f"{wanted} does not compute: {device.reason}", device.hint)))
-    return wanted
+        raise UnjudgedError(str(Skipped(f"{device.name} does not compute: {device.reason}", device.hint)))
+    return device.name
+
+
+def _first() -> Device:
+    """The first that computes, the last one otherwise."""
+    for name in NAMES:
+        device = _probe(name)
+        if device.works:
+            break
+    return device
 
 
 def _probe(name: str) -> Device:
