@@ -1,4 +1,4 @@
-"""Standalone scripts that show a fault with nothing but mlx-lm: for the maintainer who has to believe it."""
+"""Standalone scripts that show a fault with nothing but its library: for the one who has to believe it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from mlxdiag.audit.judge import judge, reading
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.passes import Passes, Reference
 from mlxdiag.audit.libraries import table
-from mlxdiag.audit.repro.assemble import Subject, compose, forwards, module_of
+from mlxdiag.audit.repro import transformers
+from mlxdiag.audit.repro.assemble import compose, module_of
+from mlxdiag.audit.repro.subject import Subject, forwards
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -39,7 +41,9 @@ def script(found: Fault | Cell, *, seed: int = 0, control: Trace | None = None) 
     if control is None and not text:
         raise UnjudgedError(f"{family}: there is no schedule to write a script of")
     trace = control if control is not None else parse(text)
-    return _of(trace, family, found.codes, cause, found.where, seed, passes=control is not None)
+    return _of(
+        trace, found.library, family, found.codes, cause, found.where, seed, passes=control is not None
+    )
 
 
 def of_trace(
@@ -117,9 +121,17 @@ def confirm(path: Path, *, timeout: float = 120.0, library: Path | None = None) 
 
 
 def _of(
-    trace: Trace, family: str, codes: list[str], cause: str, where: str, seed: int, *, passes: bool = False
+    trace: Trace,
+    library: str,
+    family: str,
+    codes: list[str],
+    cause: str,
+    where: str,
+    seed: int,
+    *,
+    passes: bool = False,
 ) -> str:
-    instance = _instance(trace, family, seed)
+    instance = _instance(trace, library, family, seed)
     plan = planning.lay(trace, judge.trace_families(trace, instance), source=family)
     made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
     tolerance = noises.tolerance(noises.floor(instance, seed))
@@ -128,11 +140,12 @@ def _of(
         reference = Reference(Passes(instance), plan, made)
         trial = table.of(instance).trial(plan, "")(instance, plan, made, reference, tolerance)
         replayed = trial.run()
-        cell = Cell(library="mlx-lm", family=family, scenario="", result="skipped")
+        cell = Cell(library=library, family=family, scenario="", result="skipped")
         reading.write(cell, trace, reading.Run(trial, replayed, inspect_trace(replayed)))
         seen = cell.codes or codes
         raises = type(trial.raised).__name__ if trial.raised is not None else ""
-    return compose(
+    written = transformers.compose if library == "transformers" else compose
+    return written(
         Subject(
             plan=plan,
             prompts=made,
@@ -151,15 +164,20 @@ def _of(
 
 def _called(instance: Instance) -> str:
     """The module that the script builds, which a fault of several families need not name first."""
-    module = module_of(instance)
+    module = instance.module.__name__ if instance.backend.name == "torch" else module_of(instance)
     return module if module.endswith(f".{instance.name}") else f"{module} ({instance.name})"
 
 
-def _instance(trace: Trace, family: str, seed: int) -> Instance:
+def _instance(trace: Trace, library: str, family: str, seed: int) -> Instance:
     """The zoo's instance of the family, or one with the config that the trace names."""
+    name = model_of(trace).name or family
+    if library == "transformers":
+        made = table.named(library).tiny(name, seed)
+        if isinstance(made, Skipped):
+            raise UnjudgedError(f"{name}: {made}")
+        return table.named(library).staged(made, (trace.header.source or {}).get("scenario", ""))
     from mlxdiag.models.mlx import tiny, zoo
 
-    name = model_of(trace).name or family
     built = zoo.tiny(name, seed)
     config = dict(model_of(trace).config or {})
     if not isinstance(built, Skipped) and config and config != built.config:

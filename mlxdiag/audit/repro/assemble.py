@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import keyword
-import textwrap
 from collections.abc import Iterator
 from pprint import pformat
-
-import msgspec
 
 from mlxdiag.audit.repro import caller, looks, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import HELPERS
+from mlxdiag.audit.repro.subject import WIDTH, Subject, docstring, first_layers
 from mlxdiag.audit.schedules.schedules import KEEP
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
-from mlxdiag.replay.ops import Cut, Event, Evict, Forward, Plan
-from mlxdiag.replay.prompts import Prompt
+from mlxdiag.replay.ops import Cut, Event, Evict, Plan
 
-WIDTH = 110
 GENERATED = 16
 """Tokens that speculative decoding is asked for: enough to pass a tiny window from below."""
-
-
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a script is made of."""
-
-    plan: Plan
-    prompts: dict[str, Prompt]
-    instance: Instance
-    title: str
-    """One line: the family and the schedule."""
-    cause: str = ""
-    where: str = ""
-    codes: tuple[str, ...] = ()
-    """What was found under this very schedule; decides what the script looks at."""
-    raises: str = ""
-    """The class of the exception that this schedule ends in, where it does."""
-    policy: str = "strict"
-    seed: int = 0
-    tolerance: float = 1e-3
-    """Of the standard deviation of the logits."""
-    passes: bool = False
-    """A control: the nearest schedule that is right."""
 
 
 def compose(subject: Subject) -> str:
@@ -64,7 +38,7 @@ def _parts(subject: Subject) -> Iterator[str]:
     consumer = list(caller.consumer(subject.policy, plan, instance))
     checks = _checks(subject, samples=emitter.samples)
     sight = "by_sight" in checks
-    yield "#!/usr/bin/env python3\n" + _docstring(subject, checks)
+    yield "#!/usr/bin/env python3\n" + docstring(subject, checks)
     future = "from __future__ import annotations\n\n" if source else ""
     imports = [_imported(module_of(instance), "family")]
     if masks:
@@ -96,6 +70,7 @@ def _parts(subject: Subject) -> Iterator[str]:
         yield looks.ATTENTION_OF
     if sight:
         yield looks.SIGHT
+        yield looks.JUDGE
     yield _main(checks, bool(consumer), subject)
 
 
@@ -132,37 +107,6 @@ def _drafts(plan: Plan) -> int:
     if not cuts or not own or not verified or any(len(op.feeds) > 1 for op in plan.forwards):
         return 0
     return max(max(verified) - 1, 1)
-
-
-def _docstring(subject: Subject, checks: list[str]) -> str:
-    plan = subject.plan
-    lines = [subject.title, ""]
-    if subject.passes:
-        lines += ["The nearest schedule that is right: a control for the script beside it.", ""]
-    elif subject.cause:
-        lines += [*textwrap.wrap(subject.cause, WIDTH - 6), ""]
-    if subject.where and not subject.passes:
-        lines += [f"Where: {subject.where}", ""]
-    for planted in plan.planted:
-        lines += textwrap.wrap(f"As recorded, and done by this script itself: {planted}.", WIDTH - 6)
-    if plan.planted:
-        lines.append("")
-    shown = {
-        "against_the_single_pass": "logits against one forward of the same tokens",
-        "by_generating": "what speculative decoding answers",
-        "the_sampled_row": "the row that was sampled from",
-        "by_trimming": "what trims answer",
-        "by_storing": "whether a token's own key and value are among those that attention gets",
-        "by_sight": "which positions each query of a layer really sees",
-    }
-    looked = "; ".join(["no exception", *(shown[check] for check in checks)])
-    lines += [
-        f"Looked at: {looked}.",
-        "Needs mlx-lm and nothing else: no checkpoint, no network, tiny random weights.",
-        "Exit code: 0 right, 1 the fault is there, 2 it could not run.",
-    ]
-    body = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{body}\n"""'
 
 
 def module_of(instance: Instance) -> str:
@@ -205,7 +149,7 @@ def _settings(subject: Subject, checks: list[str]) -> str:
         prompt = [int(i) for i in subject.prompts[first.seq].of(first.codes)]
         lines.append(f"PROMPT, DRAFTS, TOKENS = {prompt}, {longest}, {GENERATED}")
     if "by_sight" in checks:
-        lines.append(f"LAYERS = {_layers(subject)!r}  # index, kind, window, pinned keys")
+        lines.append(f"LAYERS = {first_layers(subject)!r}  # index, kind, window, pinned keys")
     lines.append(f"CONFIG = {pformat(instance.config, width=WIDTH - 10, compact=True)}")
     return "\n".join(lines)
 
@@ -217,21 +161,6 @@ def _sharper(instance: Instance, query: float) -> dict[str, float]:
     normed = any(owner in QUERY_NORMS for owner in owners)
     found = {owner: sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
     return {owner: factor for owner, factor in found.items() if factor != 1.0}
-
-
-def _layers(subject: Subject) -> list[tuple[int, str, int | None, int]]:
-    """The first layer of each kind that owns its keys and whose attention can be told apart."""
-    plan = subject.plan
-    found: dict[str, tuple[int, str, int | None, int]] = {}
-    for layer in subject.instance.geometry.layers:
-        if layer.shares is not None or layer.attention == "recurrent":
-            continue
-        choice = plan.caches.get(layer.family)
-        if choice is not None and choice.cap and not layer.window:
-            found.setdefault(layer.family, (layer.index, "capped", choice.cap - choice.sinks, choice.sinks))
-        else:
-            found.setdefault(layer.family, (layer.index, layer.family, layer.window, 0))
-    return list(found.values())
 
 
 def _run(masks: bool, samples: bool) -> str:
@@ -287,17 +216,3 @@ def _main(checks: list[str], consumer: bool, subject: Subject) -> str:
     lines.append('except Exception as error:\n    print(f"could not run: {error}")\n    sys.exit(2)\n')
     lines.append('\nif __name__ == "__main__":\n    sys.exit(main())\n')
     return "".join(lines)
-
-
-def forwards(plan: Plan) -> str:
-    """The schedule in one line: `prefill 9, decode 1`."""
-    said = []
-    for op in plan.ops:
-        if isinstance(op, Forward):
-            rows = "+".join(str(feed.tokens) for feed in op.feeds)
-            said.append(f"{op.phase} {rows}")
-        else:
-            phase = getattr(op, "phase", type(op).__name__.lower())
-            tokens = getattr(op, "tokens", None)
-            said.append(f"{phase} {tokens}" if tokens else phase)
-    return ", ".join(said)

@@ -80,16 +80,20 @@ class Emitter:
             self._variables.leave(seqs[0])
             self._variables.groups.append(Group(seqs, copies[seqs[0]], fed=True))
         group = self._variables.together(seqs, batched=op.batched)
-        left = [feed.left for feed in op.feeds]
-        if op.batched and any(left) and not group.fed:
-            self._variables.call("pad_left", f"({group.name}, {left})")
-        if told is not None:
-            self._variables.call("announce", f"({group.name}, {list(told.lengths)}, {list(told.right)})")
+        self._padding(op, group, told)
         cache = "None" if self.plan.scheduler.cacheless else group.name
         rows = ", ".join(f"{feed.seq!r}: {self._row(feed)}" for feed in op.feeds)
         handed = self._handing(op)
         self.lines += [f"run.feed({cache}, {{{rows}}}{handed}{self._sampled(op)})"]
         group.fed = True
+
+    def _padding(self, op: Forward, group: Group, told: Announced | None) -> None:
+        """What the caches hear of padding before it is fed."""
+        left = [feed.left for feed in op.feeds]
+        if op.batched and any(left) and not group.fed:
+            self._variables.call("pad_left", f"({group.name}, {left})")
+        if told is not None:
+            self._variables.call("announce", f"({group.name}, {list(told.lengths)}, {list(told.right)})")
 
     def _handing(self, op: Forward) -> str:
         """More arguments of `run.feed`: masks that the recorded scheduler handed in."""
@@ -147,14 +151,17 @@ class Emitter:
             if op.kept:
                 self._variables.call("trim_some", f"({group.name}, {self._given_back(op)})")
             elif op.phase == "rollback":
-                # Speculative decoding does not ask: it looks at the caches once, before it begins.
-                self.lines.append(f"trim_prompt_cache({group.name}, {op.tokens})  # rejected drafts")
+                self._roll_back(group, op.tokens)
             else:
                 self._variables.call("trim", f"({group.name}, {op.tokens})")
         for seq in op.seqs:
             real = sum(code != tape.PAD for code in self._tapes[seq].held[-op.tokens :]) if op.tokens else 0
             if real:
                 self.lines.append(f"run.take_back({seq!r}, {real})")
+
+    def _roll_back(self, group: Group, tokens: int) -> None:
+        """Speculative decoding does not ask: it looks at the caches once, before it begins."""
+        self.lines.append(f"trim_prompt_cache({group.name}, {tokens})  # rejected drafts")
 
     def _given_back(self, op: Cut) -> list[int]:
         families = ["" if spec is None else spec.family for spec in cache_owners(self.instance)]

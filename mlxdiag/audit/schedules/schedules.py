@@ -125,7 +125,9 @@ def build(name: str, instance: Instance) -> Trace:
     elif name in CAPPED:
         scheduler = Scheduler(max_kv=_cap(instance, sizes), keep=KEEP)
     pinned = scheduler.keep if scheduler is not None else None
-    return script.trace(model_of(instance, pinned=pinned), scheduler)
+    # Which caches it is about, no field of a trace tells.
+    scenario = name if name in TORCH else None
+    return script.trace(model_of(instance, pinned=pinned), scheduler, scenario)
 
 
 _TRIE = Scheduler(store="trie")

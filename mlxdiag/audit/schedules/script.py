@@ -69,9 +69,10 @@ class Script:
         """save, load, merge, filter, extend, extract, finalize or quantize of these sequences."""
         self._add(phase, [Row(seq=seq) for seq in seqs or ("a",)])
 
-    def trace(self, model: Model, scheduler: Scheduler | None = None) -> Trace:
-        """The whole, for this model."""
-        header = Header(source={"program": "mlxdiag audit-models"}, model=model, scheduler=scheduler)
+    def trace(self, model: Model, scheduler: Scheduler | None = None, scenario: str | None = None) -> Trace:
+        """The whole, for this model; `scenario` where its name must be told."""
+        source = {"program": "mlxdiag audit-models", **({"scenario": scenario} if scenario else {})}
+        header = Header(source=source, model=model, scheduler=scheduler)
         return Trace(header, self.entries)
 
     def _row(

@@ -13,7 +13,7 @@ from mlxdiag.reports.audit.shown import Shown
 from mlxdiag.reports.escape import printable
 from mlxdiag.reports.sarif import SCHEMA, message, rule
 
-MODELS = "mlx_lm/models"
+MODELS = {"mlx-lm": "mlx_lm/models", "transformers": "transformers/models"}
 STATES = {"accepted": "unchanged", "changed": "updated", "new": "new"}
 """Words of SARIF for where a result stands beside a baseline."""
 
@@ -63,7 +63,7 @@ def _location(fault: Fault) -> dict[str, Any]:
     file, _, line = fault.where.rpartition(":")
     known = bool(file) and line.isdigit()
     # Code scanning refuses a result without a file: where none is known it is the folder of the models.
-    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file if known else MODELS)}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file if known else MODELS[fault.library])}}
     if known:
         physical["region"] = {"startLine": int(line)}
     return {"physicalLocation": physical, "logicalLocations": logical}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from mlxdiag.audit.cell import Audit, Cell, Fault
+from mlxdiag.audit.cell import LIBRARY, Audit, Cell, Fault
 from mlxdiag.audit.engine.death import UNFINISHED
 from mlxdiag.audit.faults.against import Comparison
 from mlxdiag.audit.faults.baseline import Difference
@@ -25,6 +25,8 @@ LEGEND = (
     ("u", "refused by the library"),
     ("-", "skipped"),
 )
+FIRST = ("mlx-lm", "transformers")
+"""Audited libraries: named before what they compute with."""
 MOST_NAMES = 12
 """Families named in a sentence before the rest is counted."""
 MOST_SEEN = 160
@@ -131,7 +133,7 @@ def verdict(shown: Shown) -> str:
 
 def subject(audit: Audit) -> str:
     """`mlx-lm 0.32.2, mlx 0.32.4 on cpu, seed 0`."""
-    named = sorted(audit.libraries.items(), key=lambda item: (item[0] != "mlx-lm", item[0]))
+    named = sorted(audit.libraries.items(), key=lambda item: (item[0] not in FIRST, item[0]))
     versions = ", ".join(f"{name} {version}" for name, version in named)
     split = f", shard {audit.shard[0]}/{audit.shard[1]}" if audit.shard else ""
     return f"{versions} on {audit.device}, seed {audit.seed}{split}"
@@ -242,7 +244,8 @@ def following(fault: Fault, shown: Shown) -> str:
     if fault.repro:
         return f"python {_repro(fault, shown)}"
     family, scenario = fault.cells[0]
-    return f"mlxdiag audit-models {family} --scenario {scenario} --repros repros"
+    library = "" if fault.library == LIBRARY else f" --library {fault.library}"
+    return f"mlxdiag audit-models {family}{library} --scenario {scenario} --repros repros"
 
 
 def _repro(fault: Fault, shown: Shown) -> str:
