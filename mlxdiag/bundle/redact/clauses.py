@@ -31,6 +31,8 @@ LONGEST_LIST = 7
 """Words in a row without any of these: names of parts and flags, as libraries string them together."""
 MOST_TAGS = 2
 """Of a record, as `[rope]` before the message."""
+MOST_SPOKEN = 1
+"""Such words in a message, outside of its sentences."""
 PIECE = 3
 """Words of a piece."""
 
@@ -42,11 +44,19 @@ _BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`<>=/.:!?*-]*\Z")
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of sentences that no library says."""
+    """Spans of sentences that no library says, and of the pieces of one that is broken up."""
+    pieces: list[tuple[int, int]] = []
+    spoken = 0
     for run in _runs(text):
         words = [word for _, _, word in run]
-        if _is_sentence(words) and not _is_known(words):
-            yield run[0][0], run[-1][1]
+        if _is_sentence(words):
+            if not _is_known(words):
+                yield run[0][0], run[-1][1]
+        elif len(words) < PIECE:
+            spoken += sum(word in STRONG for word in words)
+            pieces.append((run[0][0], run[-1][1]))
+    if spoken > MOST_SPOKEN:
+        yield from pieces
 
 
 def _runs(text: str) -> Iterator[list[tuple[int, int, str]]]:

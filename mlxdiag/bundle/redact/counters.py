@@ -13,8 +13,9 @@ LONGEST_ROUND = 13
 """Digits where a unit of bytes follows, or where the number is a round one, as the base of a rotation."""
 MOST_AXES = 6
 MOST_ROWS = 8
-LARGE, MOST_LARGE = 1000, 2
-"""Of a shape's lengths at most two are large: positions and width. Of token ids most are."""
+LARGE, MOST_LARGE, STEP = 256, 2, 64
+"""Of a shape's lengths at most two are large, positions and width, or they are multiples: of token ids most are
+large and few are."""
 
 
 @cache
@@ -63,5 +64,5 @@ def is_shape(key: str, numbers: list[int]) -> bool:
     parts = parts_of(key)
     if key.lower() in words("rows") or (parts and parts[-1] in words("rows")):
         return len(numbers) <= MOST_ROWS
-    large = sum(abs(one) >= LARGE for one in numbers)
-    return len(numbers) <= MOST_AXES and large <= MOST_LARGE
+    large = sorted((abs(one) for one in numbers if abs(one) > LARGE), key=lambda one: one % STEP != 0)
+    return len(numbers) <= MOST_AXES and all(one % STEP == 0 for one in large[: max(0, len(large) - MOST_LARGE)])

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Protocol
 
-from mlxdiag.bundle.redact import counters
+from mlxdiag.bundle.redact import clauses, counters
 
 STRINGS = (
     "object", "finish_reason", "role", "type", "level", "phase", "status", "stop_reason", "done_reason",
@@ -21,7 +21,7 @@ IDS = (
     "logit_bias", "created", "user",
 )  # fmt: skip
 """Names under which not even numbers stay: token ids, bytes of text, and what names a request."""
-LONGEST_STRING = 4
+LONGEST_STRING = 2
 """Words."""
 LONGEST_LIST = 8
 LONGEST_KEY = 40
@@ -92,7 +92,7 @@ def _is_count(value: int | float, key: str) -> bool:
     if isinstance(value, float) and abs(value) < 100:
         return True
     return (isinstance(value, int) and abs(value) < 10) or (
-        counters.counts(key) and counters.plausible(str(value))
+        len(key) > 1 and counters.counts(key) and counters.plausible(str(value))
     )
 
 
@@ -111,6 +111,7 @@ def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> d
             len(name) <= LONGEST_KEY
             and len(name.split()) <= LONGEST_STRING
             and any(c.isalpha() for c in name)
+            and name.lower() not in clauses.STRONG
             and cleaner.name(name) is not None
         ):
             shown[name] = _value(one, name, key, cleaner, depth + 1)
@@ -122,7 +123,8 @@ def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> d
 def _string(value: str, key: str, above: str, cleaner: Cleaner) -> str:
     if key in ERRORS or (key == "message" and above in ERRORS):
         return cleaner.inner(value)
-    if key in STRINGS and len(value.split()) <= LONGEST_STRING and cleaner.name(value) is not None:
+    plain = len(value.split()) <= LONGEST_STRING and clauses.STRONG.isdisjoint(value.lower().split())
+    if key in STRINGS and plain and cleaner.name(value) is not None:
         return value
     cleaner.take("json", value)
     return f"[{len(value)} characters]"

@@ -38,7 +38,7 @@ _NAME = re.compile(
 _FLAG = re.compile(r"(?<![\w-])--?(?P<key>[A-Za-z][\w-]*)(?P<sep>=|\s+|[\"'],\s*[\"'])")
 _ASSIGNED = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9_]{2,})=(?P<value>\"[^\"]*\"?|'[^']*'?|\S*)")
 _SPOKEN = re.compile(
-    r"(?<![\w-])(?P<key>password|passwd|passphrase|passcode|pwd|pin|otp|(?:2fa|mfa|totp)(?: code)?|api[ _]key|access token)"
+    r"(?<![\w-])(?P<key>password|passwd|passphrase|passcode|pwd|pin|otp|secret|(?:2fa|mfa|totp)(?: code)?|api[ _]key|access token)"
     r"(?P<sep>\s+(?:is |was )?)(?!(?:is|was|for|of|in|not|and|or|must|missing|invalid|failed|required|provided)\b)"
     r"(?P<value>[^\s\"',;)\]}\ue000]+)",
     re.IGNORECASE,

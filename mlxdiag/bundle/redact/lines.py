@@ -183,7 +183,7 @@ class Lines:
             return head + self._messages.clean(rest)
         stamp = heads.stamp(rest)
         known = stamp is not None or _JSON.match(rest) or any(p.match(rest) for _, p in RECORDS)
-        if not known and not head:
+        if not known:
             self._messages.ledger.take("line", line)
             return None
         command = _COMMAND.match(rest) is not None

@@ -21,6 +21,9 @@ SHORTEST_NUMBER = 9
 LONGEST_SHAPE = 8
 """Integers. Shapes have six axes at most, scheduler counts a few more; token ids come in hundreds."""
 
+MOST_TIMES = 2
+"""Times in one message: its own, and one that it tells of."""
+
 _ID = next(rule for rule in RULES if rule.name == "id")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
@@ -32,15 +35,21 @@ _VERSION = re.compile(
     r"\+(?:g?[0-9a-f]{7,9}|cu\d+|cpu)(?!\w)"
 )
 _LOOPBACK = re.compile(
-    r"\bhttps?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d{1,5})?(?P<path>(?:/v1[a-z/_]*|/)?)(?=[\s\"',.)\]]|$)"
+    r"\bhttps?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d{1,5})?(?P<path>(?:/v1|/api)?"
+    r"(?:/(?:chat/completions|completions?|chat|models|embeddings|responses|messages|generate|tags|health|metrics|version))?/?)"
+    r"(?=[\s\"',.)\]]|$)"
 )
 _MATRICES = re.compile(r"\(\d{1,7}x\d{1,7} and \d{1,7}x\d{1,7}\)")
 """As torch tells of shapes that cannot be multiplied."""
 _LETTERS = re.compile(
-    r"(?<![\w.'])[A-Za-z](?:[ ._*\u00b7-]{1,3}[A-Za-z]){3,}(?![\w'])|(?<!\w)[A-Za-z](?:, ?[A-Za-z]){5,}(?!\w)"
+    r"(?<![\w.'])[A-Za-z](?:[ ._*\u00b7-]{1,3}[A-Za-z]){3,}(?![\w'])"
+    r"|(?<!\w)[A-Za-z](?:(?:[,|/:;]|, )[A-Za-z]){4,}(?!\w)"
 )
 _PAIRS = re.compile(
-    r"(?<!\w)(?=[0-9A-Fa-f :,-]*\d)(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:-]+){5,}[0-9A-Fa-f]{2}(?!\w)"
+    r"(?<!\w)(?=[0-9A-Fa-f :,-]*\d)(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:-]+){4,}[0-9A-Fa-f]{2}(?!\w)"
+)
+_ESCAPES = re.compile(
+    r"(?:\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|&#x?[0-9A-Fa-f]{2,6};|(?<=\w)%[0-9A-Fa-f]{2}(?=\w))\S*"
 )
 _POINTER = re.compile(r"(?<!\w)0x[0-9a-fA-F]+(?!\w)")
 _HEX_TEXT = re.compile(r"(?<!\w)(?=[0-9a-fA-F]*[a-fA-F])(?=[0-9a-fA-F]*\d)(?:[0-9a-fA-F]{2}){4,}(?!\w)")
@@ -56,6 +65,7 @@ _QUOTE = re.compile(
     r"|`(?P<back>[^`]*)`)"
 )
 _ROW_OF_QUOTES = re.compile(r"(?:([\"'])[A-Za-z][\w ]*\1\s*[,;|]?\s*){3,}")
+_NO_MEASURE = re.compile(r"\d+\.\d+[A-Za-z]{1,3}\Z")
 _UNCLOSED = re.compile(r"\"|(?<!\w)'(?=\w)|`")
 _WORD = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
 
@@ -175,14 +185,10 @@ class Messages:
 
     def _protect(self, text: str) -> str:
         """Days with their times, and commits and versions, which a later rule would take for something else."""
-        text = heads.times().sub(lambda m: self.keep(m.group()), text)
-        for pattern in (_COMMIT, _MATRICES):
+        text = heads.times().sub(lambda m: self.keep(m.group()), text, count=MOST_TIMES)
+        for pattern in (_COMMIT, _MATRICES, _LOOPBACK):
             text = pattern.sub(lambda m: self.keep(m.group()), text)
 
-        def loopback(match: Match[str]) -> str:
-            return self.keep(match.group()) if self.vocabulary.knows(match["path"]) else match.group()
-
-        text = _LOOPBACK.sub(loopback, text)
 
         def version(match: Match[str]) -> str:
             known = match["key"].lower() in counters.words("libraries")
@@ -196,7 +202,7 @@ class Messages:
 
     def _encoded(self, text: str, *, source: bool) -> str:
         if not source:
-            for pattern in (_LETTERS, _PAIRS):
+            for pattern in (_LETTERS, _PAIRS, _ESCAPES):
                 text = pattern.sub(lambda m: self._put("encoded", m.group(), "[encoded]"), text)
         text = _HEX.sub(self._hash, text)
         for pattern in (_POINTER, _HEX_TEXT):
@@ -228,7 +234,7 @@ class Messages:
         return _MARKED.sub(filler, text)
 
     def _sentences(self, text: str) -> str:
-        for start, end in reversed(list(clauses.sentences(text))):
+        for start, end in sorted(clauses.sentences(text), reverse=True):
             text = text[:start] + self._put("sentence", text[start:end], "[text]") + text[end:]
         return text
 
@@ -254,7 +260,8 @@ class Messages:
         start = match.group()[: match.group().index(inside)] if inside else match.group()[:-1]
         if match["before"] or not chunks:
             return self.keep(start) + inside + self.keep(match.group()[-1])
-        if known and short and not any(clauses.sentences(inside)):
+        spoken = words > 1 and not clauses.STRONG.isdisjoint(inside.lower().split())
+        if known and short and not spoken:
             return self.keep(match.group())
         return self.keep(start) + self._put("quoted", inside, "[text]") + self.keep(match.group()[-1])
 
@@ -264,16 +271,25 @@ class Messages:
 
         def judge(match: Match[str]) -> str:
             word = match.group()
-            known = word.isascii() and (self.vocabulary.knows(word) or vouched.is_measure(word))
+            rooted = match.string[match.start() - 1 : match.start()] == "/"
+            known = word.isascii() and (vouched.is_measure(word) or self._knows(word, rooted))
             counts[known] += any(c.isalpha() for c in word)
-            return word if known else self._put("word", word, "[word]")
+            slashed = "/" in word and self.vocabulary.knows(word)
+            return word if known else self._put("path" if slashed else "word", word, "[path]" if slashed else "[word]")
 
         pieces = _MARKED.split(text)
         for index in range(0, len(pieces), 2):
             pieces[index] = _WORD.sub(judge, pieces[index])
         joined = "".join(f"{_OPEN}{one}{_CLOSE}" if index % 2 else one for index, one in enumerate(pieces))
+        joined = re.sub(r"\\+(?=[\w\[\ue000])", " ", joined)  # no path, and no escape either
         joined = "".join(c if c.isascii() or c in (_OPEN, _CLOSE) else "?" for c in joined)
         return joined, counts[0], counts[1]
+
+    def _knows(self, word: str, rooted: bool) -> bool:
+        """Words of the list; with a slash between them only where it is no folder of somebody's."""
+        if _NO_MEASURE.match(word) or not self.vocabulary.knows(word):
+            return False
+        return "/" not in word or paths.is_plain(word, self.vocabulary, rooted=rooted)
 
     def _expand(self, text: str) -> str:
         before = None

@@ -27,7 +27,7 @@ _TOKEN_IDS = re.compile(
 
 
 _LOG_ID = re.compile(
-    r"(?:^|\| )\s*\d{3,}: -?\d|\"\d{3,}\"\s*:|\b(?<![#-])(?:token|tokens|out|output|next|sampled|argmax|chosen)"
+    r"(?:^|\| )\s*\d{3,}: -?\d|\"\d{3,}\"\s*:|\b(?<![#-])(?:token|out|output|next|sampled|argmax|chosen)"
     r"(?: token)?(?: id)?(?: is|:| =|=)\s*\d{3,}\b(?!\s*(?:tok|ms|bytes|[KMG]i?B)|[/.]\d|,? [a-z])",
     re.IGNORECASE,
 )

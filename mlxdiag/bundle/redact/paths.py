@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from re import Match
 
+from mlxdiag.bundle.redact.publishers import is_public
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
 
 Put = Callable[[str, str, str], str]
@@ -27,6 +28,14 @@ ROUTES = (
 )  # fmt: skip
 """First parts of the routes that servers answer, which look like paths."""
 LONGEST_ROUTE = 4
+PAIRS = (
+    "and/or", "read/write", "prefill/decode", "input/output", "hit/miss", "key/value", "encoder/decoder",
+    "hybrid/recurrent", "metal/cuda", "tokens/sec", "tokens/second", "token/second", "start/stop", "query/key",
+)  # fmt: skip
+MEDIA = ("text", "application", "http")
+"""First parts of the names of media types and protocols."""
+LONGEST_SYMBOL = 3
+"""Letters of what is no folder: `K/V`, `tok/s`, `CPU/GPU`."""
 
 _QUOTED = re.compile(r"(?P<quote>[\"'])(?P<path>(?:/|~/|[A-Za-z]:[\\/]|\\\\)[^\"'\n]*)(?P=quote)")
 _VOLUME = re.compile(r"/(?:Volumes|media|mnt|Users|home)/[^/\n\"',;:]+(?:/[^\s\"'`,;:()\[\]{}<>]*)?")
@@ -62,6 +71,24 @@ def tail_of(path: str, vocabulary: Vocabulary) -> str | None:
         if tail and vocabulary.knows(tail):
             return tail
     return None
+
+
+def is_plain(word: str, vocabulary: Vocabulary, *, rooted: bool = False) -> bool:
+    """Whether known words with slashes between them are no folders: a library's source, a unit, a pair.
+
+    `rooted`: a slash stands before them, as before a server's route.
+    """
+    parts = [part for part in word.split("/") if part]
+    return (
+        not any(c.isalpha() for c in word)
+        or word.rstrip(".,:").endswith(SOURCES)
+        or (rooted and parts[0] in ROUTES)
+        or word.lower() in PAIRS
+        or parts[0].lower() in MEDIA
+        or all(len(part) <= LONGEST_SYMBOL or part.isdigit() for part in parts)
+        or (parts[-1] in ("s", "sec") and len(parts) == 2)
+        or is_public(word, vocabulary)
+    )
 
 
 def _is_route(path: str, vocabulary: Vocabulary) -> bool:

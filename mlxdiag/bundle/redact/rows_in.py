@@ -4,6 +4,7 @@ neither."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 MOST_AXES = 8
 FEWEST = 3
@@ -33,6 +34,7 @@ _TOKENS = re.compile(
 )
 _BARE = re.compile(r"(?<![\w.])-?\d+(?:(?:\s*[,;|/]\s*|\s+-\s+|\s+|-)-?\d+){2,}(?![\w.])")
 _DOTTED = re.compile(r"(?<![\w.+-])\d+(?:\.\d+){2,}(?![\w.])")
+_NAMED = re.compile(r"\b([A-Za-z]\w*)[ =:]{1,2}\d{3,}\b(?!\.)")
 _WORDED = re.compile(r"\b(?!unused|reserved|extra|rtx|gtx|int|uint|float|bfloat|sha)[A-Za-z]+[-_]?\d{4,}\b", re.IGNORECASE)
 
 
@@ -53,7 +55,8 @@ def private(line: str) -> bool:
         return True
     if any(_is_dotted_row(match.group()) for match in _DOTTED.finditer(line)):
         return True
-    return len(_WORDED.findall(line)) > 1
+    names = Counter(match.casefold() for match in _NAMED.findall(line))
+    return len(_WORDED.findall(line)) > 1 or max(names.values(), default=0) > 2
 
 
 def _explained(before: str, match: re.Match[str]) -> bool:

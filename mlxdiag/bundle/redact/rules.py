@@ -58,8 +58,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "url",
         "a web address, with whatever credentials and query it holds",
-        r"\b(?!file:)[A-Za-z][A-Za-z0-9+.-]{1,20}://(?!(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d{1,5})?"
-        r"(?:/v1[a-z/_]*|/)?(?=[\s\"',.)\]]|$))[^\s\"'<>)\]]+",
+        r"\b(?!file:)[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s\"'<>)\]]+",
         "[url]",
     ),
     _rule("e-mail", "a mail address", r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+", "[e-mail]"),
@@ -102,7 +101,8 @@ RULES: tuple[Rule, ...] = (
         r"|ts\.net|com|net|org|io|dev|cloud|de|fr|eu|uk|us|cn|jp|edu|gov)(?::\d{1,5})?(?![\w/-])"
         r"|(?<![\w./-])(?!(?:llama|mlx|mlxcel|vllm|ollama|api|https?|web|omlx|sglang|uvicorn|lm|inference|multi|single|per|cross"
         r"|inter|intra|sub|client|re|non)-)[A-Za-z][A-Za-z0-9]*-(?:server|node|host|box|pc|nas|machine|laptop|desktop"
-        r"|macbook|studio|cluster|rack|workstation|rig)\d*(?::\d{1,5})?(?![\w-])",
+        r"|macbook|studio|cluster|rack|workstation|rig)\d*(?::\d{1,5})?(?![\w-])"
+        r"|(?<![\w./-])(?:server|host|pc|nas|laptop|desktop|macbook|rack|rig)-?\d+(?![\w-])",
         "[host]",
     ),
     _rule(

@@ -17,9 +17,11 @@ PROGRAMS = (
 COUNTED = ("step", "offset", "idx", "layer", "line", "row", "chunk", "slot", "task", "localhost", "rank", "size", "len")
 
 _LETTERS = re.compile(r"(?<![\w'])[A-Za-z](?:[ ._*-]{1,3}[A-Za-z]){4,}(?![\w'])")
-_ESCAPED = re.compile(r"\w%[0-9A-F]{2}\w")
+_ESCAPED = re.compile(r"\w%[0-9A-F]{2}\w|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]{2,6};", re.IGNORECASE)
+_FOLDERS = re.compile(r"(?<![\w./\]:>-])(?P<first>[a-z]{4,})/(?P<second>[a-z]{4,})(?![\w.-])")
+_NO_FOLDERS = ("hybrid/recurrent", "prefill/decode", "read/write", "input/output", "encoder/decoder", "token/second", "tokens/second")
 _PAIRS = re.compile(r"(?<!\w)[0-9A-Fa-f]{2}(?:[ :-][0-9A-Fa-f]{2}){5,}(?!\w)")
-_HEXADECIMAL = re.compile(r"(?<!\w)(?:[0-9A-Fa-f]{2}){4,}(?!\w)")
+_HEXADECIMAL = re.compile(r"(?<!\w)(?:[0-9A-Fa-f]{2}){5,}(?!\w)")
 _POINTER = re.compile(r"\b0x[0-9A-Fa-f]{6,}\b")
 _BUILD = re.compile(r"\d\+[0-9a-f]{10,}\b")
 _QUAD = re.compile(r"(?<![\w.-])\d{1,3}([-_])\d{1,3}\1\d{1,3}\1\d{1,3}(?![\w.-])")
@@ -35,6 +37,8 @@ def private(line: str) -> Iterator[str]:
         yield "a text that is spelt or escaped"
     if _POINTER.search(line) or _QUAD.search(line):
         yield "an address"
+    if any(match.group() not in _NO_FOLDERS for match in _FOLDERS.finditer(line)):
+        yield "a path"
     if _BUILD.search(line):
         yield "an encoded or random text"
     if _BEARER.search(line):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from mlxdiag.bundle.redact import counters
+from mlxdiag.bundle.redact import clauses, counters
 from mlxdiag.bundle.redact.fields import FIELDS
 from mlxdiag.bundle.redact.jsontext import STRINGS
 from mlxdiag.bundle.redact.rules import ENVIRONMENT, KEYED
@@ -21,8 +21,8 @@ SHORTEST_WORD = 3
 """Letters of the words in a longer one, as `Gemma3ForCausalLM`."""
 LONGEST_SUFFIX = 2
 """Digits at a word, as in `q4` or `layers.12`. Token ids and numbers of accounts are longer."""
-LONGEST_NAMED = {"unused": 5, "reserved": 5}
-"""Digits at a word of `counters.txt` that bears more: four, or as many as control tokens have."""
+LONGEST_NAMED = {"unused": 5, "reserved": 5, "rtx": 4, "gtx": 4, "rfc": 4, "iso": 4}
+"""Digits at words that bear more than those of `counters.txt`: control tokens, and cards."""
 SIZES = (
     "b",
     "m",
@@ -53,7 +53,8 @@ _NUMBERED = re.compile(
     r"(?:(?P<first>[A-Za-z]+)(?P<number>\d+)(?:(?P<second>[A-Za-z]+)(?P<more2>\d*))?"
     r"|(?P<count>\d+)(?P<unit>[A-Za-z]+)(?P<more>\d*))\Z"
 )
-_ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
+_NO_NAME = re.compile(r".*%[0-9A-Fa-f]{2}|(?!127\.0\.0\.1\Z|0\.0\.0\.0\Z)v?\d+(?:\.\d+){3,}\Z")
+"""An escape, and an address."""
 _YEAR_MONTH = re.compile(r"2[3-9](?:0[1-9]|1[0-2])\Z")
 """How model families name a release: `Qwen3-30B-A3B-Instruct-2507`."""
 
@@ -96,7 +97,7 @@ class Vocabulary:
             return True
         known = self._asked.get(identifier)
         if known is None:
-            known = not _ESCAPED.search(identifier) and self._all([p for p in _PARTS.split(identifier) if p])
+            known = not _NO_NAME.match(identifier) and self._all([p for p in _PARTS.split(identifier) if p])
             if len(self._asked) < MOST_REMEMBERED:
                 self._asked[identifier] = known
         return known
@@ -104,6 +105,9 @@ class Vocabulary:
     def _all(self, parts: list[str]) -> bool:
         if not any(c.isalpha() for part in parts for c in part):
             return all(len(part) <= LONGEST_NUMBER for part in parts)
+        spoken = [one.lower() for part in parts for one in _CAMEL.findall(part)]
+        if sum(one in clauses.STRONG for one in spoken) > 1:
+            return False  # `the_model_is_a_user`
         letters = 0
         for before, part in zip(["", *parts], parts, strict=False):
             letters = letters + 1 if len(part) == 1 and part.isalpha() else 0
@@ -136,9 +140,9 @@ class Vocabulary:
     @staticmethod
     def _suffix(digits: str, word: str) -> bool:
         """A number at a word. Machines are numbered from 01 on, layers from 0."""
-        room = LONGEST_NAMED.get(
-            word, LONGEST_SUFFIX + 2 if word in counters.words("numbered") else LONGEST_SUFFIX
-        )
+        room = LONGEST_NAMED.get(word, LONGEST_SUFFIX + (word in counters.words("numbered")))
+        if word in counters.words("types"):
+            return digits in ("4", "8", "16", "32", "64", "128")
         return len(digits) <= room and not (len(digits) > 1 and digits[0] == "0" and word)
 
     def _word(self, text: str) -> bool:

@@ -18,12 +18,14 @@ Put = Callable[[str, str, str], str]
 HIDDEN, SOURCE = "\ue000", "\ue001"
 """What stands in place of a placeholder, and in place of one for a file of program text."""
 FEWEST_DIGITS = 2
+MOST_ALIKE = 2
+"""Longer numbers for which one name vouches in one message."""
 LAST_PORT = 65_535
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)*(?:[eE][-+]?\d+)?")
 _N = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _CHAIN = rf"(?P<n>{_N}(?:\s*(?:->|=>|/|\.\.|→)\s*{_N}|\s+of\s+{_N})?)"
-_NO_LIST = r"(?![\w%])(?!\.\d)(?!\s*[-,;|/:]\s*-?\d{2,}\b(?!\s*[A-Za-z=]))(?!\s+-?\d{2,}\b(?!\s*[A-Za-z%]))"
+_NO_LIST = r"(?![\w%])(?!\.\d)(?!\s*(?:->|=>|\.\.)\s*\d)(?!\s*[-,;|/:]\s*-?\d{2,}\b(?!\s*[A-Za-z=]))(?!\s+-?\d{2,}\b(?!\s*[A-Za-z%]))"
 _BEHIND_KEY = re.compile(
     rf"(?P<key>#?[A-Za-z_][\w.#-]*)(?:\(\))?(?: \([A-Za-z/]+\))?[\"']?(?: [uif]\d\d?)?\s*(?:==?|:|>=|<=|<|>)\s*[\"'(\[]?\s*"
     rf"{_CHAIN}{_NO_LIST}"
@@ -40,17 +42,18 @@ _SHAPE = re.compile(
 )
 _DASHED = re.compile(r"(?<![\w.])(?P<host>[A-Za-z][\w-]*):(?P<port>\d{2,5})(?![\w.:/-])")
 _VERSIONED = re.compile(
-    r"(?<![\w-])(?P<key>[A-Za-z][\w./-]*?)(?:\s*(?:[=<>~!]=|[=:(/@<>])\s*v?|\s+v?|-v?)(?P<n>\d{1,4}(?:\.\d{1,4}){1,3})(?![\w]*\d{5})"
+    r"(?<![\w-])(?P<key>[A-Za-z][\w./-]*?)(?:\s*(?:[=<>~!]=|[=:(/@<>])\s*v?|\s+v?|-v?)(?P<n>(?:20\d\d|\d{1,3})(?:\.\d{1,3}){1,2})(?!\d|\.\d)"
 )
+STATUS = r"(?:[12]0\d|30\d|4[0-3]\d|451|499|50\d)"
 _SAID: tuple[Pattern[str], ...] = tuple(
     map(
         re.compile,
         (
-            r"\bv(?P<n>\d{1,3}(?:\.\d{1,4}){1,3})\b",
+            r"\bv(?P<n>\d{1,3}(?:\.\d{1,3}){1,2})(?!\d|\.\d)",
             r"\bHTTP/(?P<n>\d\.\d)",
-            r"(?<=[\w)]\" )(?P<n>[1-5]\d\d)(?= [A-Z-]|$| -)",
-            r"\b(?P<n>[1-5]\d\d)(?= (?:Client Error|Server Error|OK\b|Not Found|Internal|Bad |Unauthorized))",
-            r"\b(?:HTTP|status)(?: code)?[ =:]+(?P<n>[1-5]\d\d)\b",
+            rf"(?<=[\w)]\" )(?P<n>{STATUS})(?= [A-Z-]|$| -)",
+            rf"\b(?P<n>{STATUS})(?= (?:Client Error|Server Error|OK\b|Not Found|Internal|Bad |Unauthorized))",
+            rf"\b(?:HTTP|status)(?: code)?[ =:]+(?P<n>{STATUS})\b",
             r"\b(?:exit|status|error|return|exited with)(?: code)?[ =:]+(?P<n>\d{1,3})\b",
             r"\bErrno (?P<n>\d{1,3})\b",
             r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\])(?::| on port |, port )(?P<n>\d{2,5})\b",
@@ -68,8 +71,8 @@ _SAID: tuple[Pattern[str], ...] = tuple(
             r"\brm \[(?P<n>\d{1,7}), ?(?:end|(?P<n2>\d{1,7}))[)\]]",
             r"\b(?:n|max|min|num)_\w+ \((?P<n>\d{1,7})\)",
             r"\bkv\s+(?P<n>\d{1,3}):",
-            r"(?:127\.0\.0\.1|localhost) (?P<n>[1-5]\d\d)$",
-            r"\| (?P<n>[1-5]\d\d) \|",
+            rf"(?:127\.0\.0\.1|localhost) (?P<n>{STATUS})$",
+            rf"\| (?P<n>{STATUS}) \|",
             r"\|\s?(?P<n>\d{1,6}/\d{1,6}) \[",
             r"(?<![\w-])-(?:c|n|ngl|b|ub|t|tb|np) (?P<n>\d{1,7})\b",
             r"\bid\s+(?P<n>\d{1,2})(?= \|)",
@@ -84,8 +87,13 @@ _SAID: tuple[Pattern[str], ...] = tuple(
 """What vouches without a list of words: request lines, loopback ports, source lines, the libraries' errors."""
 
 _SMALL = re.compile(r"\d{1,2}\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,2}\Z")
+_LONG = re.compile(r"(?<![\d.])\d{3,}(?![\d.])")
+_ATTACHED = re.compile(r"[A-Za-z]{1,8}(?!\w)")
 _MEASURE = re.compile(r"(?P<n>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z]{1,8})(?:/s)?[.-]?\Z")
-_ROW_OF_DIGITS = re.compile(r"(?<![\w.])\d(?:[\s,;|/.-]+\d){4,}(?![\w.])")
+_ROW_OF_DIGITS = re.compile(
+    r"(?<![\w.])\d(?:[\s,;|/.-]+\d){4,}(?![\w.])|(?<![\w.])\d{1,2}(?:\.\d+)?(?:[\s,;|/-]+\d{1,2}(?:\.\d+)?){2,}(?![\w.])"
+)
+"""Small numbers in a row say together what one of them does not."""
 _CHUNK = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
 _JOINED = re.compile(r"(?<=[A-Za-z])[._/-]|(?=[._/-][A-Za-z])")
 
@@ -97,8 +105,15 @@ def clean(text: str, shadow: str, vocabulary: Vocabulary, put: Put, *, source: b
     line of program text, where no list is a shape.
     """
     vouched = bytearray(len(text))
-    for start, end in _vouched(shadow, source):
-        vouched[start:end] = b"\x01" * (end - start)
+    named: dict[str, list[tuple[int, int]]] = {}
+    for name, span in _vouched(shadow, source):
+        named.setdefault(name, []).append(span)
+    for name, spans in named.items():
+        long = {span for span in spans if _LONG.search(shadow[slice(*span)])}
+        if name and len(long) > (MOST_ALIKE if len(name) > 1 else 1):
+            continue  # one name, and number after number: they do not count the same thing
+        for start, end in spans:
+            vouched[start:end] = b"\x01" * (end - start)
     for chunk in _CHUNK.finditer(shadow):
         if any(c.isalpha() for c in chunk.group()) and vocabulary.knows(chunk.group().rstrip(".,:;/-+")):
             vouched[chunk.start() : chunk.end()] = b"\x01" * len(chunk.group())
@@ -122,9 +137,12 @@ def _taken(shadow: str, vouched: bytearray, alone: list[tuple[int, int]]) -> Ite
         start, end = number.span()
         if start < at or all(vouched[start:end]):
             continue
-        attached = shadow[start - 1 : start].isalpha() or shadow[end : end + 1].isalpha()
+        unit = _ATTACHED.match(shadow, end)
+        measured = unit is not None and is_measure(number.group() + unit.group())
+        attached = shadow[start - 1 : start].isalpha() or (shadow[end : end + 1].isalpha() and not measured)
         alone_here = any(a <= start < b for a, b in alone)
-        if attached or (end - start < FEWEST_DIGITS and not alone_here) or _SMALL.match(number.group()):
+        small = end - start < FEWEST_DIGITS or _SMALL.match(number.group()) is not None
+        if attached or (small and not alone_here):
             continue
         host = hosts.get(start)
         if host is not None and host.start() >= at:
@@ -133,39 +151,40 @@ def _taken(shadow: str, vouched: bytearray, alone: list[tuple[int, int]]) -> Ite
         yield start, end, ""
 
 
-def _vouched(shadow: str, source: bool) -> Iterator[tuple[int, int]]:
+def _vouched(shadow: str, source: bool) -> Iterator[tuple[str, tuple[int, int]]]:
+    """What vouches, by its name, and for which span; without a name what says it in a form of its own."""
     for match in _BEHIND_KEY.finditer(shadow):
         if counts(match["key"]) and _each_plausible(match["n"]):
-            yield match.span("n")
+            yield match["key"].lower(), match.span("n")
     if source:
         return
     for match in _BEHIND_NAME.finditer(shadow):
         if counts(match["key"]) and _each_plausible(match["n"]):
-            yield match.span("n")
+            yield match["key"].lower(), match.span("n")
     yield from _behind_words(shadow)
     yield from _before_units(shadow)
     for match in _SHAPE.finditer(shadow):
-        yield from _shapes(match)
+        yield from (("", span) for span in _shapes(match))
     for match in _VERSIONED.finditer(shadow):
         if match["key"].lower().rstrip("=/.-") in words("libraries"):
-            yield match.span("n")
-    for pattern in _SAID:
+            yield match["key"].lower(), match.span("n")
+    for number, pattern in enumerate(_SAID):
         for match in pattern.finditer(shadow):
             for group in match.groupdict():
                 if match[group] is not None:
-                    yield match.span(group)
+                    yield f"form {number}", match.span(group)
 
 
-def _behind_words(shadow: str) -> Iterator[tuple[int, int]]:
+def _behind_words(shadow: str) -> Iterator[tuple[str, tuple[int, int]]]:
     at = 0
     while match := _BEHIND_WORD.search(shadow, at):
         at = match.end("key")
         parts = parts_of(match["key"])
         if parts and parts[-1] in words("blank") and _each_plausible(match["n"]):
-            yield match.span("n")
+            yield parts[-1], match.span("n")
 
 
-def _before_units(shadow: str) -> Iterator[tuple[int, int]]:
+def _before_units(shadow: str) -> Iterator[tuple[str, tuple[int, int]]]:
     at = 0
     while match := _BEFORE_UNIT.search(shadow, at):
         at = match.start() + 1
@@ -177,9 +196,9 @@ def _before_units(shadow: str) -> Iterator[tuple[int, int]]:
         if forbidden is not None and forbidden[1].lower() in words("never"):
             continue
         if adjective and adjective not in words("adjectives"):
-            unit, adjective = adjective, ""
+            unit = adjective
         if (unit == "%" or unit in words("units")) and _each_plausible(match["n"], size=unit[-1:] in "bs"):
-            yield match.span("n")
+            yield unit, match.span("n")
 
 
 def _shapes(match: Match[str]) -> Iterator[tuple[int, int]]:
