@@ -20,7 +20,8 @@ import msgspec
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.torch.families import ALIAS, CLASSES, Special
 
-OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+SWITCHES = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+"""Read by the library when it is first imported. It would warn of every kernel package that is missing."""
 NEEDED = {"torch": (2, 6), "transformers": (5, 24)}
 """Oldest usable versions; a higher major one is another library. In transformers 5.24 caches are passed as
 `cache=`, and one class makes them from a config."""
@@ -48,8 +49,8 @@ class Classes(msgspec.Struct, frozen=True, kw_only=True):
 
 def load() -> ModuleType | Skipped:
     """The `transformers` package, imported once; why not, where it or torch cannot be used."""
-    for name in OFFLINE:
-        os.environ.setdefault(name, "1")
+    for name, value in SWITCHES.items():
+        os.environ.setdefault(name, value)
     for name, oldest in NEEDED.items():
         try:
             package = importlib.import_module(name)
@@ -141,19 +142,23 @@ def causal_types() -> tuple[str, ...]:
 
 
 class quiet:
-    """The library's warnings about tiny configs, kept from the user's terminal."""
+    """The library's warnings about tiny configs, and its progress bars, kept from the user's terminal."""
 
     def __enter__(self) -> None:
         logging = importlib.import_module("transformers.utils.logging")
-        self._before = logging.get_verbosity()
+        self._before, self._bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
+        logging.disable_progress_bar()
         self._caught = warnings.catch_warnings()
         self._caught.__enter__()
         warnings.simplefilter("ignore")
 
     def __exit__(self, *told: object) -> None:
         self._caught.__exit__(None, None, None)
-        importlib.import_module("transformers.utils.logging").set_verbosity(self._before)
+        logging = importlib.import_module("transformers.utils.logging")
+        logging.set_verbosity(self._before)
+        if self._bars:
+            logging.enable_progress_bar()
 
 
 def _numbers(version: str) -> tuple[int, ...]:

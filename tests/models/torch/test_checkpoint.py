@@ -47,6 +47,19 @@ def test_a_checkpoint_with_its_whole_wrapper_comes_back(tmp_path: Path) -> None:
     assert torch.equal(before.forward(ids(), None), after.forward(ids(), None))
 
 
+def test_loading_prints_nothing_and_leaves_the_library_s_own_output_as_it_was(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from transformers.utils import logging
+
+    saved(tmp_path)
+    logging.enable_progress_bar()
+    capfd.readouterr()
+    load(tmp_path)
+    assert "".join(capfd.readouterr()) == ""
+    assert logging.is_progress_bar_enabled()
+
+
 def test_an_implementation_of_attention_can_be_asked_for(tmp_path: Path) -> None:
     saved(tmp_path)
     assert load(tmp_path, attention="eager").attention == "eager"
