@@ -48,18 +48,29 @@ def environment(told: Mapping[str, Any]) -> Iterator[str]:
     yield from _listed(here)
 
 
+NAMED = {
+    "os": "System", "machine": "Processor", "chip": "Chip", "python": "Python", "device": "Device",
+    "variables": "Environment variables",
+}  # fmt: skip
+
+
 def _listed(values: Mapping[str, Any]) -> Iterator[str]:
+    """A trace may hold anything under these names, so only what has the expected form is laid out."""
     for key, value in values.items():
-        if key == "libraries":
+        if key == "libraries" and isinstance(value, dict):
             told = (f"{name} {_version(one)}" for name, one in value.items())
             yield f"- Libraries: {', '.join(told)}"
-        elif key == "gpus":
+        elif key == "gpus" and isinstance(value, list) and all(isinstance(gpu, dict) for gpu in value):
             for gpu in value:
-                yield f"- GPU: {gpu['name']}, driver {gpu['driver']}, {gpu['memory']}"
+                yield f"- GPU: {gpu.get('name')}, driver {gpu.get('driver')}, {gpu.get('memory')}"
+        elif key == "memory_gib":
+            yield f"- Memory: {value} GiB"
+        elif isinstance(value, list):
+            yield f"- {NAMED.get(key, key)}: " + ", ".join(map(str, value))
         elif isinstance(value, dict):
-            yield f"- {key}: " + ", ".join(f"{name}={one}" for name, one in value.items())
+            yield f"- {NAMED.get(key, key)}: " + ", ".join(f"{name}={one}" for name, one in value.items())
         else:
-            yield f"- {key}: {value}"
+            yield f"- {NAMED.get(key, key)}: {value}"
 
 
 def _version(value: Any) -> str:

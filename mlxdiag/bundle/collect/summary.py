@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -13,7 +14,7 @@ from mlxdiag.bundle.collect.calls import table
 from mlxdiag.bundle.collect.projects import REQUIRED, Project
 from mlxdiag.bundle.pack.parts import Part
 from mlxdiag.bundle.redact.ledger import Removed
-from mlxdiag.bundle.reproduce.controls import Control, in_words
+from mlxdiag.bundle.reproduce.controls import EDGE, Control, in_words
 from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.reports import view
 from mlxdiag.traces.types import Trace
@@ -21,6 +22,9 @@ from mlxdiag.traces.types import Trace
 MOST_FINDINGS = 6
 MOST_ERRORS = 3
 MOST_TABLES = 2
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?")
+_GAP = re.compile(r"\n{3,}")
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +72,7 @@ def render(account: Account, project: Project, version: str) -> str:
     if project.page is not None:
         lines += [f"Issues are opened by a person, at {project.page}", ""]
     lines += ["## In this bundle", "", *_bundle(account), ""]
-    return "\n".join(lines)
+    return _GAP.sub("\n\n", "\n".join(lines))
 
 
 def _left_out(account: Account) -> str:
@@ -150,6 +154,17 @@ def _finding(account: Account) -> Iterator[str]:
 
 
 def _reproduce(account: Account) -> Iterator[str]:
+    if any(part.name.endswith(".py") and part.there for part in account.parts):
+        yield "On any machine with mlx-lm, without model, prompt or mlxdiag:"
+        yield ""
+        yield "```sh"
+        yield "pip install mlx-lm"
+        yield "unzip bundle.zip -d bundle && cd bundle"
+        for part in account.parts:
+            if part.name.endswith(".py") and part.there:
+                yield f"python {part.name}"
+        yield "```"
+        yield ""
     yield from account.reproduction
     yield ""
     yield "The recorded schedule itself, on any machine with mlxdiag and mlx-lm, without model or prompt:"
@@ -179,17 +194,24 @@ def _tried(account: Account) -> Iterator[str]:
     yield "| tried | result | what was seen |"
     yield "|---|---|---|"
     for what, result, seen in _alike(account.controls):
-        yield f"| {_cell(what)} | **{result}** | {_cell(seen)} |"
+        yield f"| {_cell(what)} | {result} | {_cell(seen)} |"
 
 
 def _alike(controls: tuple[Control, ...]) -> Iterator[tuple[str, str, str]]:
-    """Neighbours of one kind with the same outcome as one line."""
+    """Neighbours of one kind with the same outcome as one line; only numbers may differ, as in a crash."""
 
     def outcome(control: Control) -> tuple[str, str, str]:
-        return control.what, control.result, control.reason or ", ".join(control.codes) or "no rule fired"
+        return control.what, control.result, _NUMBER.sub("#", _seen(control))
 
-    for (_, result, seen), group in groupby(controls, key=outcome):
-        yield in_words(*group), result, seen
+    for (_, result, _), group in groupby(controls, key=outcome):
+        several = list(group)
+        told = list(dict.fromkeys(map(_seen, several)))
+        seen = told[0] if len(told) == 1 else f"{told[-1]} (of {several[-1].value}; the others alike)"
+        yield in_words(*several), "-" if several[0].name == EDGE else f"**{result}**", seen
+
+
+def _seen(control: Control) -> str:
+    return control.reason or ", ".join(control.codes) or "no rule fired"
 
 
 def _command(account: Account) -> Iterator[str]:

@@ -8,6 +8,8 @@ import msgspec
 
 SCHEMA = "mlxdiag.controls/1"
 
+EDGE = "chunk-edge"
+"""Name of the control that is no run of its own: where two neighbours part."""
 PASSES, FAILS, OTHER, NOT_TRIED = "passes", "fails", "fails differently", "not tried"
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from mlxdiag.bundle.reproduce import variants
-from mlxdiag.bundle.reproduce.controls import FAILS, NOT_TRIED, OTHER, PASSES, RAN_IN, Control
+from mlxdiag.bundle.reproduce.controls import EDGE, FAILS, NOT_TRIED, OTHER, PASSES, RAN_IN, Control
 from mlxdiag.bundle.reproduce.variants import Prompt
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import codes
@@ -229,7 +229,7 @@ class Trial:
             if high - low == 1:
                 text = f"chunks of {low}: {results[low].result}; of {high}: {results[high].result}"
                 yield Control(
-                    name="chunk-edge",
+                    name=EDGE,
                     what=f"{_tokens(prompt)}: the exact edge, {made}",
                     result=results[high].result,
                     reason=text,
@@ -265,9 +265,10 @@ def _tokens(prompt: Prompt) -> str:
 
 
 def _reason(seen: Seen) -> str:
-    words = seen.in_words()
-    named = ", ".join(seen.codes)
-    return "; ".join(part for part in (named, words) if part)
+    """What came of it in words; the codes beside it are for whoever knows them."""
+    if seen.errors and seen.agrees and not seen.wrong and not seen.empty:
+        return f"{', '.join(seen.errors)}: the shapes do not fit; the logits of this one agree all the same"
+    return seen.in_words()
 
 
 def _untried(name: str, what: str, reason: str, value: str = "") -> Control:

@@ -23,3 +23,17 @@ def test_versions_with_their_commits():
 def test_layers_with_what_decides_their_masks():
     card = {"name": "gemma", "layers": {"sliding": {"attention": "sliding", "window": 8, "layers": [0, 1]}}}
     assert "- sliding layers: attention sliding, window 8" in list(listing.model(card))
+
+
+def test_an_environment_of_any_form_is_listed():
+    odd = {"libraries": "mlx", "gpus": ["metal"], "memory_gib": 64, "os": {"name": "macOS"}}
+    assert list(listing.environment({"recorded": {"environment": odd}, "here": HERE}))[2:6] == [
+        "- libraries: mlx",
+        "- gpus: metal",
+        "- Memory: 64 GiB",
+        "- System: name=macOS",
+    ]
+    gpus = {"gpus": [{"name": "H200", "driver": "570", "memory": "141 GiB"}]}
+    assert "- GPU: H200, driver 570, 141 GiB" in list(
+        listing.environment({"recorded": {"environment": gpus}, "here": HERE})
+    )

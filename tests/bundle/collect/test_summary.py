@@ -5,7 +5,8 @@ import pytest
 
 from mlxdiag.bundle.collect import summary
 from mlxdiag.bundle.collect.projects import GENERIC, PROJECTS, REQUIRED
-from mlxdiag.bundle.reproduce.controls import FAILS, PASSES, Control
+from mlxdiag.bundle.pack.parts import Part
+from mlxdiag.bundle.reproduce.controls import EDGE, FAILS, PASSES, Control
 from tests.bundle.orders import SAMPLE, made
 
 
@@ -69,3 +70,25 @@ def test_controls_of_one_outcome_stand_in_one_row(account):
     )
     text = summary.render(msgspec.structs.replace(account, controls=controls), GENERIC, "1.0")
     assert "| chunks of 1, 2 | **passes** | agrees |\n| chunks of 4 | **fails** | agrees |" in text
+
+
+def test_controls_that_differ_in_numbers_alone_stand_in_one_row_and_the_edge_has_no_result(account):
+    row = {"what": "chunks of {}", "result": FAILS}
+    controls = (
+        Control(name="chunk-2", value="2", **row, reason="crash: Shapes (2,8); off by 1.5e-05"),
+        Control(name="chunk-4", value="4", **row, reason="crash: Shapes (4,16); off by 2.5"),
+        Control(name=EDGE, what="the edge", result=FAILS, reason="chunks of 1: passes; of 2: fails"),
+    )
+    text = summary.render(msgspec.structs.replace(account, controls=controls), GENERIC, "1.0")
+    assert (
+        "| chunks of 2, 4 | **fails** | crash: Shapes (4,16); off by 2.5 (of 4; the others alike) |\n"
+        "| the edge | - | chunks of 1: passes; of 2: fails |"
+    ) in text
+
+
+def test_how_to_run_the_scripts_stands_where_there_are_any(account):
+    assert "python repro/" not in summary.render(account, GENERIC, "1.0")
+    there = (Part(name="repro/repro.py", there=True), Part(name="repro/control.py", there=False))
+    text = summary.render(msgspec.structs.replace(account, parts=there), GENERIC, "1.0")
+    assert "unzip bundle.zip -d bundle && cd bundle\npython repro/repro.py\n```" in text
+    assert "\n\n\n" not in text

@@ -3,10 +3,11 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
+from msgspec.structs import replace
 
 from mlxdiag.bundle.reproduce import variants
 from mlxdiag.bundle.reproduce.controls import FAILS, NOT_TRIED, OTHER, PASSES
-from mlxdiag.bundle.reproduce.trying import Trial, run
+from mlxdiag.bundle.reproduce.trying import Seen, Trial, _reason, run
 from mlxdiag.traces.reader import parse, read
 from tests.samples.expected import FOLDER
 
@@ -42,6 +43,12 @@ def test_every_other_policy_is_tried(controls):
     assert len(results) == 8
     assert results["misfit-rebuild"] == results["misfit-discard:windowed"] == PASSES
     assert results["misfit-discard:none"] == results["misfit-raise"] == FAILS
+
+
+def test_what_is_wrong_by_its_shapes_alone_is_not_said_to_be_wrong_in_its_numbers():
+    seen = Seen(codes=("MD102",), errors=("MD102",), crash=None, wrong=0, empty=0, max_abs=0.0, agrees=True)
+    assert _reason(seen) == "MD102: the shapes do not fit; the logits of this one agree all the same"
+    assert _reason(replace(seen, wrong=2, agrees=False)) == "wrong queries: 2; logits off by up to 0"
 
 
 def test_one_sequence_needs_no_other(controls):
