@@ -28,7 +28,7 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
             chosen[name] = CacheChoice(
                 "buffered",
                 slack or 32,
-                why="a ring that keeps speculative tokens uncompacted; mlx-lm has none",
+                why="a ring that keeps speculative tokens uncompacted; the library has none",
             )
         elif family.attention == "sliding" and kind == "dense":
             chosen[name] = CacheChoice("dense", why="a server that keeps every key of a sliding layer")
@@ -41,7 +41,7 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
             )
         elif family.attention == "full" and _capped(trace, name) and kind in (None, "dense"):
             chosen[name] = CacheChoice(
-                "front_trim", why="keys beyond the cap are dropped at the front; mlx-lm has no such cache"
+                "front_trim", why="keys beyond the cap are dropped at the front; the library has no such cache"
             )
     return chosen
 

@@ -178,7 +178,7 @@ class _Planner:
     def _packed(self, entry: Entry, where: str, finalizing: bool, fed: list[int]) -> Iterator[Op]:
         rows, outputs = entry.rows or [], entry.output or []
         self.notes.append(
-            f"{where}: rows of different lengths without padding are run one by one: mlx-lm packs none"
+            f"{where}: rows of different lengths without padding are run one by one: a replay packs none"
         )
         for i in fed:
             output = [outputs[i]] if i < len(outputs) else None
