@@ -20,6 +20,7 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 def published(saved: Mapping[str, Any], row: Row) -> dict[str, Any]:
     """The published form of a saved config. What newer published configs have as well is kept beside it."""
+    saved = saved["text_config"] if row.unwrap else saved
     config = {**_rotation(saved.get("rope_parameters") or {}), **_pattern(saved.get("layer_types"))}
     config.update({name: value for name, value in saved.items() if name not in config})
     for name, other in row.rename.items():

@@ -29,8 +29,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The published model type, where it is another."""
     wrap: bool = False
     """The published config holds the text model's in `text_config`."""
+    unwrap: bool = False
+    """The saved config does so, and the published one is that of the text model alone."""
     weights: list[str] = []
     """Rules of `layouts.py`, in this order."""
+    omit: str = ""
+    """A regular expression for the names of weights that belong to no text model."""
     keys: dict[str, str] = {}
     """Regular expressions over the names of weights, and what is put in their place, in this order."""
     apart: str = ""
