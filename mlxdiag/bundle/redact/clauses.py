@@ -43,17 +43,31 @@ _IDENTIFIER = re.compile(r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,})(?:[A-Z][a-z]+)+[A-Z]*\Z
 _BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`<>=/.:!?*-]*\Z")
 
 
-def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of sentences that no library says, and of the pieces of one that is broken up."""
+NEVER_IN_PROGRAMS = STRONG - {"a", "i", "is"}
+"""Such words in a line of program text."""
+
+
+def is_said(text: str) -> bool:
+    """Whether a library says it: there is a sentence in it, and every one is known."""
+    runs = [[word for _, _, word in run] for run in _runs(text)]
+    said = [words for words in runs if _is_sentence(words, STRONG)]
+    return bool(said) and all(_is_known(words) for words in said)
+
+
+def sentences(text: str, strong: frozenset[str] = STRONG) -> Iterator[tuple[int, int]]:
+    """Spans of sentences that no library says, and of the pieces of one that is broken up.
+
+    `strong`: the words that make a sentence.
+    """
     pieces: list[tuple[int, int]] = []
     spoken = 0
     for run in _runs(text):
         words = [word for _, _, word in run]
-        if _is_sentence(words):
+        if _is_sentence(words, strong):
             if not _is_known(words):
                 yield run[0][0], run[-1][1]
         elif len(words) < PIECE:
-            spoken += sum(word in STRONG for word in words)
+            spoken += sum(word in strong for word in words)
             pieces.append((run[0][0], run[-1][1]))
     if spoken > MOST_SPOKEN:
         yield from pieces
@@ -82,12 +96,11 @@ def _runs(text: str) -> Iterator[list[tuple[int, int, str]]]:
         yield run
 
 
-def _is_sentence(words: list[str]) -> bool:
+def _is_sentence(words: list[str], strong: frozenset[str]) -> bool:
     if len(words) < PIECE:
         return False
-    strong = sum(word in STRONG for word in words)
-    weak = sum(word in WEAK for word in words)
-    return strong >= 1 or weak >= 2 or len(words) > LONGEST_LIST
+    weak = sum(word in WEAK for word in words) if strong is STRONG else 0
+    return any(word in strong for word in words) or weak >= 2 or len(words) > LONGEST_LIST
 
 
 def _is_known(words: list[str]) -> bool:

@@ -28,6 +28,9 @@ FLAGS = {
 SPEAKERS = ("user", "assistant", "system", "human")
 """Before a colon what they say, after an equals sign who they are."""
 
+PLACES = ("server", "nas", "machine", "box", "cluster", "gateway", "load_model", "init_model")
+"""Before a colon these are parts of a program that speak, as in `mlxcel::server: listening`."""
+
 OF_SEVERAL_WORDS = ("authorization", "auth", "cookie", "credentials")
 """Headers, whose value has blanks in it; behind a colon that of a password may have them too."""
 SPECIAL = ("eos_token", "pad_token", "bos_token", "unk_token", "eos_token_id", "pad_token_id", "bos_token_id")
@@ -45,6 +48,10 @@ _SPOKEN = re.compile(
 )
 """A secret that stands behind its name and a blank."""
 _PROGRAM_TEXT = re.compile(r"[A-Za-z_(\[{*-]|\d+[,)\s]|\d*\Z")
+_GENERAL = re.compile(
+    r"(?P<key>\bgeneral\.(?!architecture|type|file_type|quantization_version|alignment)[\w.]+ (?:str|arr\[str,\d+\])\s*= )(?P<value>.+)"
+)
+"""What a GGUF file says of its model and of who made it."""
 _COUNTED = re.compile(r"\d+(?= \w+=)")
 """`prompt=9120 keep=4`: a length, or a text of one number; what follows is neither."""
 _QUOTED = re.compile(r"(?:[bruf]{0,2})(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')", re.DOTALL)
@@ -72,6 +79,7 @@ def clean(text: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) 
     `source`: it is a line of program text, where `output = f(x)` holds no output.
     """
     text = _ASSIGNED.sub(lambda match: _environment(match, put), text)
+    text = _GENERAL.sub(lambda m: m["key"] + put("model-name", m["value"], _mark("model-name")), text)
     text = _walk(_FLAG, text, vocabulary, put)
     text = _SPOKEN.sub(lambda m: m["key"] + m["sep"] + put("secret", m["value"], _mark("secret")), text)
     return _walk(_NAME, text, vocabulary, put, source=source)
@@ -123,6 +131,8 @@ def _walk(
         rule = (FLAGS.get(match["key"]) if pattern is _FLAG else None) or kind(match["key"])
         if match["key"].lower() in SPEAKERS and "=" in match["sep"]:
             rule = "person"
+        if match["key"].lower() in PLACES and "=" not in match["sep"]:
+            rule = None
         if rule == "id" and match["key"].lower() == "request" and "=" not in match["sep"]:
             rule = None  # what follows is the request itself: its line, or its body
         if source and rule not in ("secret", "token-ids") and _PROGRAM_TEXT.match(text, start):

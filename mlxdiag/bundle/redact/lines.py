@@ -27,7 +27,7 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "llama.cpp",
         re.compile(
-            r"(?:slot|srv|que|main|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info)\s*[\w:]*\s*:"
+            r"(?:slot|srv|que|main|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info|system_info|system info|build)\s*[\w:]*\s*:"
         ),
     ),
     (
@@ -43,7 +43,7 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "abort",
         re.compile(
-            r"libc\+\+abi:|terminate called|what\(\):|thread '|Fatal error|[\w/.-]+:\d+: Fatal error|zsh: "
+            r"called `(?:Result|Option)::unwrap|stack backtrace:|libc\+\+abi:|terminate called|what\(\):|thread '|Fatal error|[\w/.-]+:\d+: Fatal error|zsh: "
             r"|Abort|Trace/BPT|Segmentation fault|Assertion failed|fatal runtime error|panicked at"
         ),
     ),
@@ -73,6 +73,13 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 """How a line begins that a program of this field printed about itself."""
 
 _FRAME = re.compile(r"\s*File \"(?P<path>[^\"\n]+)\", line \d+(?:, in [\w.<>]+)?\s*$")
+_PREFIX = re.compile(
+    rf"(?:\([A-Za-z]\w*(?: \w+)* pid=\d+\) )?{heads.LEVEL} {heads.DATED[-2]} \[[\w.]+:\d{{1,5}}\] (?=\s*\S)"
+)
+"""What vLLM writes before every line of a traceback as well."""
+_WARNED = re.compile(r"(?P<path>[^\s:]+\.py):\d{1,5}: [A-Z]\w*Warning: ")
+_ONE_LINE = re.compile(r"llama_model_loader: - kv ")
+"""Lines of which the program cuts off the end, and every line break with it."""
 _AT = re.compile(r"\s*[^\s()]+\.py\(\d+\): \S+\s*$")
 _COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
 _RULER = re.compile(r"\s*[-=*#~^_+.\s|]+$")
@@ -119,9 +126,9 @@ class Lines:
         first_out = out_of = opened = 0
         for number, line, is_middle in _ends(lines):
             was_open = self._is_open
-            shown = self.line(line)
+            shown = self.skip(line) if is_middle else self.line(line)
             opened = number if self._is_open and not was_open else opened
-            if shown is None or is_middle:
+            if shown is None:
                 first_out = first_out or number
                 if is_middle:
                     self._messages.ledger.take("middle")
@@ -138,30 +145,55 @@ class Lines:
     def _is_open(self) -> bool:
         return self._opened.open or self._goes_on is not None
 
+    def skip(self, line: str) -> None:
+        """A line that is not shown; what it opens and closes counts."""
+        if self._is_inside(line) or line.startswith("    ") or _FRAME.match(line):
+            return
+        self._opened.feed(line)
+
     def line(self, line: str) -> str | None:
         """One line, cleaned; None where it stays out."""
         line = _COLOURS.sub("", line.rstrip("\r\n")).replace("\t", "    ").rstrip()
-        ledger = self._messages.ledger
         if self._is_inside(line):
-            ledger.take("open", line)
-            return None
+            return self._out("open", line)
         if "-----BEGIN" in line or self._in_key:
             self._in_key = "-----END" not in line
-            ledger.take("private-key", line)
-            return None
+            return self._out("private-key", line)
         if len(line) > LONGEST_LINE:
-            ledger.take("long-line", line)
-            return None
-        frame = _FRAME.match(line)
-        if frame is not None:
-            return self._frame(line, frame["path"])
-        if self._in_library is not None and line.startswith("    "):
-            return self._source(line)
-        self._in_library = None
-        self._opened.feed(line)
+            return self._out("long-line", line)
+        prefix = _PREFIX.match(line)
+        if prefix is not None:
+            of_traceback = self._of_traceback(line[prefix.end() :])
+            if of_traceback is not None:
+                return f"{self._messages.clean(prefix.group().rstrip())} {of_traceback}"
+        else:
+            of_traceback = self._of_traceback(line)
+            if of_traceback is not None:
+                return of_traceback
+        if not _ONE_LINE.match(line):
+            self._opened.feed(line)
+        warned = _WARNED.match(line)
+        if warned is not None:
+            self._in_library = _is_library(warned["path"])
+            return self._messages.clean(line)
         if not line or _RULER.match(line) or _DONE.match(line):
             return line
         return self._record(line)
+
+    def _out(self, rule: str, line: str) -> None:
+        self._messages.ledger.take(rule, count=1)
+        self._messages.remember(rule, line)
+
+    def _of_traceback(self, line: str) -> str | None:
+        """A frame, or a line of source code below one; None where it is neither."""
+        frame = _FRAME.match(line)
+        if frame is not None:
+            self._in_library = _is_library(frame["path"])
+            return "  " + self._messages.clean(line.strip())
+        if self._in_library is not None and line.startswith("  "):
+            return self._source(line)
+        self._in_library = None
+        return None
 
     def _is_inside(self, line: str) -> bool:
         """Whether the line belongs to what an earlier one opened; it may be the one that closes it."""
@@ -184,8 +216,7 @@ class Lines:
         stamp = heads.stamp(rest)
         known = stamp is not None or _JSON.match(rest) or any(p.match(rest) for _, p in RECORDS)
         if not known:
-            self._messages.ledger.take("line", line)
-            return None
+            return self._out("line", line)
         command = _COMMAND.match(rest) is not None
         if not command and not self._opened.open and keyed.goes_on(rest):
             self._goes_on = NO_TIME if stamp is None else stamp
@@ -209,16 +240,16 @@ class Lines:
             return (self._messages.name(match["service"]) or "[word]") + " | ", line[match.end() :]
         return "", line
 
-    def _frame(self, line: str, path: str) -> str:
-        parts = re.split(r"[/\\]", path)
-        self._in_library = any(part in LIBRARIES or part in PACKAGES for part in parts[:-1])
-        return "  " + self._messages.clean(line.strip())
-
     def _source(self, line: str) -> str:
+        indent = line[: min(4, len(line) - len(line.lstrip()))]
         if self._in_library:
-            return "    " + self._messages.clean(line.strip(), source=True)
+            return indent + self._messages.clean(line.strip(), source=True)
         self._messages.ledger.take("source-line", line)
-        return "    [source line]"
+        return indent + "[source line]"
+
+
+def _is_library(path: str) -> bool:
+    return any(part in LIBRARIES or part in PACKAGES for part in re.split(r"[/\\]", path)[:-1])
 
 
 def _ends(lines: Iterable[str]) -> Iterator[tuple[int, str, bool]]:

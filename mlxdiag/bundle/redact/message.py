@@ -30,6 +30,7 @@ _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 _COMMIT = re.compile(
     r"\b(?:commit|rev|revision|HEAD|main@)[\s:=@(]+(?=[0-9a-f]*[a-f])(?:[0-9a-f]{7,9}|[0-9a-f]{40})\b(?![0-9a-f])"
 )
+_BUILD = re.compile(r"\bbuild: \d{3,5} \([0-9a-f]{7,9}\)")
 _VERSION = re.compile(
     r"(?<![\w.])(?P<key>[A-Za-z][\w.-]*?)(?P<sep>[ =:@(/-]+v?)\d+(?:\.\d+){1,3}(?:[.-]?(?:dev|rc|post|alpha|beta|a|b)\.?\d*)?"
     r"\+(?:g?[0-9a-f]{7,9}|cu\d+|cpu)(?!\w)"
@@ -129,8 +130,8 @@ class Messages:
         text = vouched.clean(text, self._shadow(text), self.vocabulary, self._put, source=source)
         text = self._quotes(text, source=source)
         text, unknown, known = self._words(text)
-        if self._judges_sentences and not source and not command:
-            text = self._sentences(text)
+        if self._judges_sentences and not command:
+            text = self._sentences(text, clauses.NEVER_IN_PROGRAMS if source else clauses.STRONG)
         if unknown >= 3 and unknown > MOST_UNKNOWN * (unknown + known):
             self.ledger.take("message", original)
             return f"[message left out: {unknown + known} words]"
@@ -157,10 +158,14 @@ class Messages:
         if rule == "integer":
             self.ledger.take(rule)
             return
+        self.remember(rule, original)
+        self.ledger.take(rule)
+
+    def remember(self, rule: str, original: str) -> None:
+        """Look for what was removed in the finished bundle, where finding it would mean anything."""
         for piece in _MARKED.split(original)[::2]:
             if self._tells(piece):
                 self.ledger.take(rule, piece, count=0)
-        self.ledger.take(rule)
 
     def _tells(self, text: str) -> bool:
         """Whether finding it again would mean anything: known words and short numbers stand elsewhere too."""
@@ -186,7 +191,7 @@ class Messages:
     def _protect(self, text: str) -> str:
         """Days with their times, and commits and versions, which a later rule would take for something else."""
         text = heads.times().sub(lambda m: self.keep(m.group()), text, count=MOST_TIMES)
-        for pattern in (_COMMIT, _MATRICES, _LOOPBACK):
+        for pattern in (_COMMIT, _BUILD, _MATRICES, _LOOPBACK):
             text = pattern.sub(lambda m: self.keep(m.group()), text)
 
 
@@ -233,8 +238,8 @@ class Messages:
 
         return _MARKED.sub(filler, text)
 
-    def _sentences(self, text: str) -> str:
-        for start, end in sorted(clauses.sentences(text), reverse=True):
+    def _sentences(self, text: str, strong: frozenset[str]) -> str:
+        for start, end in sorted(clauses.sentences(text, strong), reverse=True):
             text = text[:start] + self._put("sentence", text[start:end], "[text]") + text[end:]
         return text
 
@@ -256,11 +261,11 @@ class Messages:
         chunks = _WORD.findall(_MARKED.sub(" ", inside))
         known = all(chunk.isascii() and self.vocabulary.knows(chunk) for chunk in chunks)
         words = sum(any(c.isalpha() for c in chunk) for chunk in chunks)
-        short = words <= LONGEST_QUOTE or _REQUEST_LINE.match(_MARKED.sub("", inside))
+        short = words <= LONGEST_QUOTE or clauses.is_said(inside) or _REQUEST_LINE.match(_MARKED.sub("", inside))
         start = match.group()[: match.group().index(inside)] if inside else match.group()[:-1]
         if match["before"] or not chunks:
             return self.keep(start) + inside + self.keep(match.group()[-1])
-        spoken = words > 1 and not clauses.STRONG.isdisjoint(inside.lower().split())
+        spoken = words > 1 and not clauses.is_said(inside) and not clauses.STRONG.isdisjoint(inside.lower().split())
         if known and short and not spoken:
             return self.keep(match.group())
         return self.keep(start) + self._put("quoted", inside, "[text]") + self.keep(match.group()[-1])

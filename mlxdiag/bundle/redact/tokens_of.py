@@ -232,12 +232,13 @@ def _windows(line: str) -> bool:
 
 def _is_repository(text: str) -> bool:
     """`owner/name`, where the name is one of a model and the owner nobody who publishes."""
-    owner, slash, name = text.partition("/")
+    owner, slash, name = text.split(":", 1)[0].partition("/")
     if (
         not slash
         or "/" in name
         or not owner[:1].isalpha()
         or not name[:1].isalpha()
+        or owner.endswith("]")
         or owner.casefold() in _publishers()
     ):
         return False

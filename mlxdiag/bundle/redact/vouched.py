@@ -40,6 +40,8 @@ _SHAPE = re.compile(
     rf"(?P<key>[A-Za-z_][\w-]*)[\"']?(?:\s+is|\s+are|\s+of)?\s*[=:]?\s*[\"']?(?:torch\.)?(?:Size\()?"
     rf"(?P<lists>{_LIST}(?:\)?(?:,|;| and| x| vs\.?| into| to| with| ->| !=| ==| but got)*(?: shapes?)?\s*{_LIST})*)"
 )
+_MAPPED = re.compile(rf"(?P<key>[A-Za-z_]+)=\{{(?:[{HIDDEN}]+: \d{{1,7}}(?:, )?)+\}}")
+"""A number for each request, whose id is gone."""
 _DASHED = re.compile(r"(?<![\w.])(?P<host>[A-Za-z][\w-]*):(?P<port>\d{2,5})(?![\w.:/-])")
 _VERSIONED = re.compile(
     r"(?<![\w-])(?P<key>[A-Za-z][\w./-]*?)(?:\s*(?:[=<>~!]=|[=:(/@<>])\s*v?|\s+v?|-v?)(?P<n>(?:20\d\d|\d{1,3})(?:\.\d{1,3}){1,2})(?!\d|\.\d)"
@@ -168,6 +170,9 @@ def _vouched(shadow: str, source: bool) -> Iterator[tuple[str, tuple[int, int]]]
     for match in _VERSIONED.finditer(shadow):
         if match["key"].lower().rstrip("=/.-") in words("libraries"):
             yield match["key"].lower(), match.span("n")
+    for match in _MAPPED.finditer(shadow):
+        if counts(match["key"]):
+            yield "", match.span()
     for number, pattern in enumerate(_SAID):
         for match in pattern.finditer(shadow):
             for group in match.groupdict():
