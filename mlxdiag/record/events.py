@@ -112,8 +112,10 @@ def _trims(held: Gathered, geometry: Geometry | None) -> list[Attention] | None:
     for event in held.events:
         family = _family(event, geometry)
         calls.setdefault(
-            (family, event.kind, event.done),
-            Attention(family=family, cache=_kind(event), asked=event.asked, done=event.done),
+            (family, event.kind, event.done, event.slack),
+            Attention(
+                family=family, cache=_kind(event), asked=event.asked, done=event.done, slack=event.slack
+            ),
         )
     return list(calls.values()) or None
 

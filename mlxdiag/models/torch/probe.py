@@ -9,6 +9,7 @@ out. At the shapes level no tensor is read. Under `torch.compile` nothing is see
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -77,8 +78,10 @@ class Probe:
         self._local = Local(fault)
         self._patches = Patches()
         self._installed = 0
-        self._names: dict[int, str] = {}
-        self._watched: dict[str, Any] = {}
+        # Weakly: a server that unloads a model means it.
+        self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._watched: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self._classes: set[type] = set()
         self._numbers = numbers or itertools.count(1)
         self._told = 0
         """Forwards that were told of."""
@@ -130,7 +133,7 @@ class Probe:
             partial(probe_compiled.call_wrapper, around=self.blind),
         )
         self._patch_operations()
-        for model in self._watched.values():
+        for model in list(self._watched.values()):
             self._patch_model(model)
         return self
 
@@ -153,10 +156,10 @@ class Probe:
 
     def watch(self, model: Any, geometry: Geometry | None = None) -> str:
         """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...)."""
-        name = self._names.get(id(model))
+        name = self._names.get(model)
         if name is not None:
             return name
-        name = self._names[id(model)] = f"m{next(self._numbers)}"
+        name = self._names[model] = f"m{next(self._numbers)}"
         self._watched[name] = model
         if self._installed:
             self._patch_model(model)
@@ -164,6 +167,7 @@ class Probe:
 
     def watch_class(self, model_class: type) -> None:
         """Follow every instance of a model class, each from its first forward on."""
+        self._classes.add(model_class)
         self._patches.add(model_class, "forward", self._model_wrapper)
 
     @property
@@ -240,11 +244,14 @@ class Probe:
     def blind(
         self, model: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Make `call`, a compiled forward of a watched model, which is told of unless it turns out to run in Python after all."""
+        """Make `call`, a compiled forward of a model that is watched, as itself or for its class. It is told
+        of unless it turns out to run in Python after all.
+        """
         told, local = self._told, self._local
-        if id(model) not in self._names or local.frame is not None or not self._installed:
+        watched = model in self._names or type(model) in self._classes
+        if not watched or local.frame is not None or not self._installed:
             return call(*args, **kwargs)
-        step = StepEvent(self._names[id(model)], *_shape_of_input(args, kwargs), [])
+        step = StepEvent(self.watch(model), *_shape_of_input(args, kwargs), [])
         step.unseen = probe_compiled.COMPILED
         try:
             return call(*args, **kwargs)
@@ -253,6 +260,7 @@ class Probe:
             raise
         finally:
             if self._told == told:
+                self._told += 1
                 self.feeding = None
                 self.sink(step)
 

@@ -19,13 +19,15 @@ ATTRIBUTE = "_mlxdiag_rows"
 class Rows:
     """Of one cache. `left` is None where the padding is not known."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "told")
 
-    def __init__(self, left: list[int] | None = None) -> None:
+    def __init__(self, left: list[int] | None = None, told: list[int] | None = None) -> None:
         self.left = left
+        self.told = told
+        """The same by somebody who knows; forwards are then not asked."""
 
     def __deepcopy__(self, _memo: Any) -> Rows:
-        return Rows(None if self.left is None else list(self.left))
+        return Rows(self.left and list(self.left), self.told and list(self.told))
 
     def __reduce__(self) -> Any:
         return type(None), ()
@@ -47,6 +49,9 @@ def follow(
     `cursor` counts the tokens in the cache before it; `given` is the mask that the model was called with.
     """
     rows = rows_of(cache)
+    if rows.told is not None and len(rows.told) == batch:
+        rows.left = rows.told
+        return rows.told
     left = [0] * batch if cursor == 0 else rows.left
     if left is not None and len(left) != batch:
         left = None
@@ -56,7 +61,7 @@ def follow(
         # Nobody ever said that anything was padding.
         left = [0] * batch if left is None else left
     elif left is None or any(n == cursor for n in left):
-        left = _from_mask(given, batch)
+        left = of_mask(given, batch) or ([0] if batch == 1 else None)
     rows.left = left
     return left
 
@@ -64,21 +69,26 @@ def follow(
 def picked(cache: Any, rows: list[int] | None) -> None:
     """The rows of a cache were taken apart or repeated; None where it is not known how."""
     known = rows_of(cache)
-    held = known.left
-    known.left = None if rows is None or held is None else [held[r] for r in rows if r < len(held)]
+    known.left, known.told = _rows(known.left, rows), _rows(known.told, rows)
 
 
 def repeated(cache: Any, times: int) -> None:
     """Each row of a cache now stands there `times` times, in place."""
     known = rows_of(cache)
-    known.left = None if known.left is None else [n for n in known.left for _ in range(times)]
+    known.left = known.left and [n for n in known.left for _ in range(times)]
+    known.told = known.told and [n for n in known.told for _ in range(times)]
+
+
+def _rows(held: list[int] | None, rows: list[int] | None) -> list[int] | None:
+    return None if rows is None or held is None else [held[r] for r in rows if r < len(held)]
 
 
 def _leading(real: Any) -> int:
     return int(np.argmax(real)) if real.any() else len(real)
 
 
-def _from_mask(given: Any, batch: int) -> list[int] | None:
+def of_mask(given: Any, batch: int) -> list[int] | None:
+    """Padding in front of each row by a 2-D mask; None where there is none, or it is not on the CPU."""
     if getattr(given, "ndim", None) != 2 or given.shape[0] != batch or given.device.type != "cpu":
-        return [0] if batch == 1 else None
+        return None
     return [_leading(row) for row in given.numpy().astype(bool)]

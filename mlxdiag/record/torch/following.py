@@ -8,16 +8,16 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from transformers import cache_utils, modeling_utils
+from transformers import modeling_utils
 from transformers.generation import GenerationMixin
 
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import Event, Feeding, StepEvent
 from mlxdiag.models.torch.probe import Probe
-from mlxdiag.models.torch.probe_tags import tag_of, uids_of
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.torch import compiled, continuous, generating
 from mlxdiag.record.torch.announce import announce
+from mlxdiag.record.torch.caches import Caches
 from mlxdiag.record.visible import Visible
 from mlxdiag.traces.types import Entry
 
@@ -40,16 +40,17 @@ class TorchFollowing:
         # Digests are read later, which nothing on this side would bear: see `libraries.TRANSFORMERS`.
         probed = "shapes" if level == "digest" else level
         self.probe = Probe(self._sink, level=probed, fault=recorder.fault, numbers=recorder.models.numbers)
+        caches = Caches(self.probe)
         self.visible: Visible | None = None
         if level == "visibility":
-            self.visible = Visible(self.probe, self._uids, _offset)
+            self.visible = Visible(self.probe, caches.uids, caches.held)
             self.probe.before = self._before
         self.probe.install()
         recorder.patches.add(modeling_utils.PreTrainedModel, "__init__", self._made)
         for cls in _subclasses(modeling_utils.PreTrainedModel):
             if issubclass(cls, GenerationMixin):
                 self.probe.watch_class(cls)
-        generating.install(recorder)
+        generating.install(recorder, caches)
         continuous.install(recorder)
         compiled.install(recorder, self.probe)
 
@@ -90,22 +91,9 @@ class TorchFollowing:
         assert self.visible is not None
         return self.visible.before(step, cache)
 
-    def _uids(self, cache: Any) -> list[int]:
-        return uids_of(cache, self.probe.copied)
-
 
 def _subclasses(cls: type) -> Iterator[type]:
     children: list[type] = type.__subclasses__(cls)
     for child in children:
         yield child
         yield from _subclasses(child)
-
-
-def _offset(cache: Any) -> int:
-    """Tokens held, by the first layer that counts them."""
-    layers = cache.layers if isinstance(cache, cache_utils.Cache) else ()
-    for index, layer in enumerate(layers):
-        offset = tag_of(layer, index).offset_of(layer)
-        if isinstance(offset, int):
-            return offset
-    return 0

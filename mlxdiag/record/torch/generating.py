@@ -12,16 +12,18 @@ from typing import Any
 from transformers.generation import GenerationMixin, candidate_generator
 from transformers.generation.stopping_criteria import StoppingCriteriaList
 
+from mlxdiag.models.torch import probe_rows
 from mlxdiag.record.recorder import Recorder
-from mlxdiag.record.torch.generation import Generation, Threads
+from mlxdiag.record.torch.caches import Caches
+from mlxdiag.record.torch.generation import Generation, Given, Threads
 
 LOOPS = ("_sample", "_beam_search", "_assisted_decoding")
 Wrapper = Callable[..., Any]
 
 
-def install(recorder: Recorder) -> None:
+def install(recorder: Recorder, caches: Caches) -> None:
     """Follow every decoding loop that begins from now on."""
-    hooks = Loops(recorder)
+    hooks = Loops(recorder, caches)
     add = recorder.patches.add
     for name in LOOPS:
         if hasattr(GenerationMixin, name):
@@ -35,8 +37,9 @@ def install(recorder: Recorder) -> None:
 class Loops:
     """Makes the wrappers; one for each recorder."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, caches: Caches) -> None:
         self.recorder = recorder
+        self.caches = caches
         self._threads = Threads()
 
     def loop(self, original: Wrapper) -> Wrapper:
@@ -44,8 +47,7 @@ class Loops:
 
         def decode(model: Any, input_ids: Any, *args: Any, **kwargs: Any) -> Any:
             outer = self._threads.running
-            config = kwargs.get("generation_config")
-            answer = self.recorder.guarded(Generation, self.recorder, model, input_ids, config, outer, beams)
+            answer = self.recorder.guarded(self._begin, model, input_ids, kwargs, beams)
             if answer is None:
                 return original(model, input_ids, *args, **kwargs)
             self._threads.running = answer
@@ -64,6 +66,16 @@ class Loops:
                 self.recorder.guarded(answer.end, result, failed)
 
         return decode
+
+    def _begin(self, model: Any, ids: Any, kwargs: dict[str, Any], beams: bool) -> Generation:
+        cache, mask = kwargs.get("cache"), kwargs.get("attention_mask")
+        left = [0] * ids.shape[0] if mask is None else probe_rows.of_mask(mask, ids.shape[0])
+        if cache is not None and hasattr(cache, "__dict__"):
+            # A static cache is given masks that are made already, which say nothing of single rows.
+            probe_rows.rows_of(cache).told = left if mask is not None else None
+        given = Given(model, ids, kwargs.get("generation_config"), left, beams)
+        uids, held = self.caches.uids(cache), self.caches.held(cache)
+        return Generation(self.recorder, given, uids, held, self._threads.running)
 
     def judged(self, original: Wrapper) -> Wrapper:
         """Called once a round with all tokens so far; they are read when the loop has waited for them."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlxdiag.models.events import StepEvent
-from mlxdiag.record.recorder import Recorder
+from mlxdiag.record.recorder import Named, Recorder
 from mlxdiag.record.torch import requests
 from mlxdiag.record.torch.announce import ids_of
 from mlxdiag.record.torch.columns import Columns, columns_of
@@ -26,23 +26,43 @@ class Threads(threading.local):
     running: Generation | None = None
 
 
+class Given(NamedTuple):
+    """What a loop was called with."""
+
+    model: Any
+    ids: Any
+    """[rows, prompt], by its shape."""
+    config: Any
+    left: list[int] | None
+    """Padding in front of each row; None where it is not known."""
+    beams: bool
+
+
 class Generation:
     """Stateful, one for each loop."""
 
     def __init__(
-        self, recorder: Recorder, model: Any, ids: Any, config: Any, outer: Generation | None, beams: bool
+        self,
+        recorder: Recorder,
+        given: Given,
+        uids: list[int],
+        held: int,
+        outer: Generation | None,
     ) -> None:
-        """`ids`: [rows, prompt], by its shape. `outer`: the loop whose assistant this one is."""
+        """`uids`: of the cache that the loop was given, which holds `held` tokens. `outer`: the loop that
+        this one runs in.
+        """
+        config = given.config
         self.recorder = recorder
-        self.model = model
+        self.model = given.model
+        self.beams = given.beams
         self.outer = outer if getattr(config, "is_assistant", False) else None
-        self.beams = beams
-        self.batch: int = ids.shape[0]
-        self.prompt: int = ids.shape[1]
+        self.batch: int = given.ids.shape[0]
+        self.prompt: int = given.ids.shape[1]
         self.limit = getattr(config, "max_length", None)
         self.ends = set(ids_of(getattr(config, "eos_token_id", None)))
         self.asked = getattr(config, "num_return_sequences", 1) or 1
-        self.names: list[str] = []
+        self.names = self._named(uids, held)
         self.name: str | None = None
         """What events call the model."""
         self._base: int | None = None
@@ -52,7 +72,7 @@ class Generation:
         self._prompted = False
         self._fed = 0
         """Columns fed so far, while the prompt goes in."""
-        self._left: list[int] | None = None
+        self._left = given.left
         self._told = self.prompt
         """Columns of the tokens that have been told."""
         self._waiting: tuple[Any, Any] | None = None
@@ -77,24 +97,22 @@ class Generation:
 
     # What the recorder asks.
 
-    def rows(self, event: StepEvent) -> tuple[list[Row], str | None] | None:
+    def rows(self, event: StepEvent) -> Named:
         """The rows of a forward of this thread."""
-        if not self.recorder.models.is_model(event.model, self.model) or event.batch != self.batch:
+        if event.batch != self.batch or not self.recorder.models.is_model(event.model, self.model):
             return None
+        idle = list(self._finished)
         self._speak()
         columns = columns_of(event)
-        first = self.name is None
-        if first:
+        if self.name is None:
             self._begin(event, columns)
         start = self._start(event)
         self.recorder.bind(event.uids, self.names)
-        rows = list(self._rows(event, start, self._left if first else columns.left or self._left))
-        return rows, self._phase(event, start)
+        return list(self._rows(event, start, idle)), self._phase(event)
 
     def _begin(self, event: StepEvent, columns: Columns) -> None:
         self.name = event.model
-        self.names = self._named(event, columns)
-        self._left = columns.left
+        self._left = self._left or columns.left
         held = columns.held
         if _cacheless(event):
             self.recorder.schedules(cacheless=True)
@@ -103,12 +121,14 @@ class Generation:
             self._base = held if event.q == self._length or self.prompt <= held else 0
             self._fed = held
 
-    def _named(self, event: StepEvent, columns: Columns) -> list[str]:
+    def _named(self, uids: list[int], held: int) -> list[str]:
         if self.outer is not None and len(self.outer.names) == self.batch:
-            return self.outer.names
-        held = self.recorder.names_of(event.uids)
-        if held is not None and len(held) == self.batch and columns.held:
-            return held
+            # A draft model runs the same sequence. The same model as its own draft would run it twice.
+            twice = self.outer.model is self.model
+            return [f"{name}-draft" for name in self.outer.names] if twice else self.outer.names
+        known = self.recorder.names_of(uids)
+        if known is not None and len(known) == self.batch and held:
+            return known
         lineage, request = self.recorder.lineage, requests.current()
         if request is None:
             return [lineage.new_name() for _ in range(self.batch)]
@@ -128,25 +148,33 @@ class Generation:
         self._prompted = self._fed >= self._base + self.prompt
         return start
 
-    def _rows(self, event: StepEvent, start: int | None, left: list[int] | None) -> Iterator[Row]:
+    def _rows(self, event: StepEvent, start: int | None, idle: list[bool]) -> Iterator[Row]:
         for index, name in enumerate(self.names):
-            if start is None or left is None:
+            if start is None or self._left is None:
                 known = event.q if event.q == 1 else None
                 yield Row(seq=name, tokens=known, padded=None if known else event.q)
                 continue
-            padding = left[index]
+            padding = self._left[index]
+            offset = max(start - padding, 0)
             # Columns of this forward that are still padding.
             blank = min(max(padding - start, 0), event.q)
+            if idle[index]:
+                # Its last token was fed in the step before; what keeps it in the batch now is padding.
+                yield Row(seq=name, phase="chunk", offset=offset, tokens=0, right_padding=event.q)
+                continue
+            total = self._total(index)
             yield Row(
                 seq=name,
-                offset=max(start - padding, 0),
-                tokens=0 if self._finished[index] else event.q - blank,
+                offset=offset,
+                tokens=event.q - blank,
+                total=total if total is not None and offset < total else None,
                 left_padding=padding or None,
             )
 
-    def _phase(self, event: StepEvent, start: int | None) -> str | None:
-        if self.recorder.models.is_model(event.model, self.model) and self._told > self.prompt:
-            return "verify" if event.q > 1 and event.uids else None
+    def _phase(self, event: StepEvent) -> str | None:
+        """Where blocks of several tokens are fed after the prompt, they are drafts to be checked."""
+        if self._told > self.prompt and event.q > 1 and not _cacheless(event):
+            return "verify"
         return None
 
     # What it has said.
@@ -168,13 +196,14 @@ class Generation:
                 continue
             self._last[index] = tokens[-1]
             if self.outer is None and self.names:
-                self.recorder.emitted(self.names[index], tokens, self._total(index), self.name)
+                total = self._total(index) if self._told == self.prompt else None
+                self.recorder.emitted(self.names[index], tokens, total, self.name)
         if done is not None:
             self._finished = [a or b for a, b in zip(self._finished, done, strict=True)]
 
     def _total(self, index: int) -> int | None:
-        """Length of the row's prompt, what its cache held included; it is written beside the first token."""
-        if self._left is None or self._base is None or self._told > self.prompt:
+        """Length of the row's prompt, what its cache held included."""
+        if self._left is None or self._base is None:
             return None
         return self._base + self.prompt - self._left[index]
 
