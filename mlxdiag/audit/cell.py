@@ -131,4 +131,5 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """One line for people."""
     group: str
-    """prefill, decode, trim, reuse, cap, quantized, static, batch, isolation or distributed."""
+    """prefill, decode, trim, reuse, cap, quantized, static, batch, isolation,
+    generation or distributed."""

@@ -16,6 +16,7 @@ from mlxdiag.audit.judge import judge, reading
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.passes import Passes, Reference
 from mlxdiag.audit.libraries import table
+from mlxdiag.audit.schedules.scenarios import DRIVEN
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -94,7 +95,7 @@ def sight(cell: Cell) -> str:
 def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:
     """The cell of the smallest schedule of a wrong cell (as plain data); nothing where none is found."""
     cell = msgspec.convert(given, Cell)
-    if cell.scenario in APART:
+    if cell.scenario in APART or cell.scenario in DRIVEN:
         return
     instance = table.named(cell.library).tiny(cell.family, seed)
     if isinstance(instance, Skipped):

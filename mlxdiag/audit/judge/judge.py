@@ -83,7 +83,7 @@ def judge(
     why = schedules.inapplicable(scenario.name, instance)
     if why is not None:
         cell.reason = why
-    else:
+    elif not library.drive(cell, instance, noise, seed):
         try:
             setting = prepare(instance, scenario, seed=seed)
             staged = library.staged(instance, scenario.name)

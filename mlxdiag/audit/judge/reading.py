@@ -35,8 +35,8 @@ REFUSALS = re.compile(
 """What a library says that declines on purpose."""
 
 
-DECLINED = re.compile(r"does not track past states|can only be cropped")
-"""What transformers says of a crop that it declines, whatever it raises."""
+DECLINED = re.compile(r"does not track past states|can only be cropped|Invalid layer type")
+"""What transformers says where it declines, whatever it raises."""
 
 TOO_SMALL = "needs to be divisible by the quantization group size"
 """Said of keys of 16 numbers, which is the tiny instance's doing."""
@@ -54,6 +54,7 @@ WRAPPERS = (
     "models/torch/cache_kinds.py",
     "models/torch/instance.py",
     "audit/judge/drafted.py",
+    "audit/libraries/torch_drivers.py",
 )
 """Modules that do nothing but call the library: what is raised there is the library's."""
 
@@ -115,10 +116,7 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
         raise error
     site = crash_site(error)
     said = " ".join(str(error).split()) or type(error).__name__
-    clean = isinstance(error, RefusedError | NotImplementedError | UnjudgedError) or (
-        isinstance(error, ValueError) and REFUSALS.search(said) is not None
-    )
-    clean = clean or DECLINED.search(said) is not None
+    clean = isinstance(error, RefusedError | NotImplementedError | UnjudgedError) or declines(error, said)
     if TOO_SMALL in said:
         cell.result, cell.codes = "skipped", []
         cell.reason = f"the keys of the tiny instance are too small for this: {said}"
@@ -132,6 +130,12 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
         cell.result, cell.codes, cell.reason, cell.where = "unsupported", [], said, site
         return
     crashed(cell, error, (run.trial.stopped or "the run").split(":", 1)[0])
+
+
+def declines(error: Exception, said: str) -> bool:
+    """Whether an exception with this text is a refusal."""
+    refused = isinstance(error, ValueError) and REFUSALS.search(said) is not None
+    return refused or DECLINED.search(said) is not None
 
 
 def crashed(cell: Cell, error: Exception, when: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mlxdiag.models.adapter import Instance, Skipped
 
 if TYPE_CHECKING:
+    from mlxdiag.audit.cell import Cell
     from mlxdiag.audit.judge.sites import Sites
     from mlxdiag.audit.judge.trial import Trial
     from mlxdiag.replay.ops import Plan
@@ -93,6 +94,10 @@ class Library(Protocol):
 
     def trial(self, plan: Plan, scenario: str) -> type[Trial]:
         """The run that a scenario's schedule needs."""
+        ...
+
+    def drive(self, cell: Cell, instance: Instance, noise: float, seed: int) -> bool:
+        """Fill the cell of a scenario that a loop of the library's runs as a whole; False for any other."""
         ...
 
     def small_buffers(self) -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ from mlxdiag.audit.schedules.schedules import CAPPED
 from mlxdiag.models.adapter import Instance, Skipped
 
 if TYPE_CHECKING:
+    from mlxdiag.audit.cell import Cell
     from mlxdiag.audit.judge.trial import Trial
     from mlxdiag.replay.ops import Plan
 
@@ -95,6 +96,10 @@ class _MlxLm:
         if scenario not in CAPPED:
             return Trial
         return CappedTrial if len(plan.lengths) == 1 else CappedRowsTrial
+
+    def drive(self, cell: Cell, instance: Instance, noise: float, seed: int) -> bool:
+        """None: `DraftedTrial` looks into the loop while it runs."""
+        return False
 
     @contextmanager
     def small_buffers(self) -> Iterator[None]:

@@ -17,10 +17,12 @@ import msgspec
 
 from mlxdiag.audit.judge.sites import Sites, definition, line_with
 from mlxdiag.audit.libraries.torch_sites import TorchSites
+from mlxdiag.audit.schedules.scenarios import DRIVEN
 from mlxdiag.audit.schedules.torch_schedules import QUANTIZED, STATIC
 from mlxdiag.models.adapter import Instance, Skipped
 
 if TYPE_CHECKING:
+    from mlxdiag.audit.cell import Cell
     from mlxdiag.audit.judge.trial import Trial
     from mlxdiag.replay.ops import Plan
 
@@ -107,6 +109,14 @@ class _Transformers:
         from mlxdiag.audit.libraries.torch_quantized import QuantizedTrial
 
         return QuantizedTrial if scenario in QUANTIZED else Trial
+
+    def drive(self, cell: Cell, instance: Instance, noise: float, seed: int) -> bool:
+        if cell.scenario not in DRIVEN:
+            return False
+        from mlxdiag.audit.libraries import torch_generation
+
+        torch_generation.judge(cell, instance, noise, seed)
+        return True
 
     def small_buffers(self) -> AbstractContextManager[None]:
         """As they are: dynamic layers grow by what they are given."""

@@ -124,8 +124,24 @@ TRANSFORMERS: tuple[Scenario, ...] = (
         ("static-trim", "a StaticCache: tail trim, then a chunk"),
     ),
     *_of("quantized", ("quantized-cache", "a QuantizedCache of 8-bit floats")),
+    *_of(
+        "generation",
+        ("generate-left-padding", "generate: prompts of unlike lengths in one batch"),
+        ("generate-static", "generate: the same, with a static cache"),
+        ("generate-chunked-prefill", "generate: a prompt in chunks"),
+        ("generate-turns", "generate: a second turn on the cache of the first"),
+        ("prompt-lookup", "generate: drafts that are looked up in the prompt"),
+        ("assisted", "generate: drafts of another model"),
+        ("beams", "generate: three beams"),
+        ("continuous-batching", "generate_batch: prompts of unlike lengths, on pages"),
+        ("continuous-batching-shared", "generate_batch: a prompt that begins with another one's pages"),
+        ("continuous-batching-crowded", "generate_batch: fewer pages than all requests need"),
+    ),
 )
 """Those of transformers, in the order of its table: what its caches can do, and what no other library has."""
+
+DRIVEN = tuple(scenario.name for scenario in TRANSFORMERS if scenario.group == "generation")
+"""Run as a whole by a loop of the library's."""
 
 NAMES = tuple(scenario.name for scenario in SCENARIOS)
 
