@@ -13,17 +13,18 @@ SCHEMA = "mlxdiag.across/1"
 CODE = "MD403"
 
 Result = Literal["agree", "differ", "own", "refused", "crash", "skipped"]
-"""agree: every position's logits lie within the tolerance. differ: not so. own: not so either, and yet the two
-models agree in a single pass of the same tokens, which one library leaves under this schedule; that is a fault of
-its own, for its own table. refused: one library says that it cannot do this. crash: one of them threw. skipped:
-there is nothing to compare, for the reason given."""
+"""agree: every position's logits lie within the tolerance. differ: not so. own: not so either, and yet the
+two models agree in a single pass of the same tokens, which one library leaves under this schedule; that is a
+fault of its own, for its own table. refused: one library says that it cannot do this. crash: one of them
+threw. skipped: there is nothing to compare, for the reason given."""
 
 Kind = Literal[
     "visibility", "positions", "attention", "experts", "norm", "embedding", "logits", "inside", "precision"
 ]
-"""What a difference is, told by the first value that differs: which keys a query sees; where RoPE puts it; what
-attention makes of the same queries and keys (scale, cap, sinks); the feed-forward part; a norm; the embedding;
-what comes after the layers; anything else. precision: one and the same value, rounded in one of them."""
+"""What a difference is, told by the first value that differs: which keys a query sees; where RoPE puts it;
+what attention makes of the same queries and keys (scale, cap, sinks); the feed-forward part; a norm; the
+embedding; what comes after the layers; anything else. precision: one and the same value, rounded in one of
+them."""
 
 
 class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -33,7 +34,8 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     scenario: str
     result: Result
     library: str = ""
-    """The library that refuses, crashes, or departs from what the config means; empty where that is not told."""
+    """The library that refuses, crashes, or departs from what the config means; empty where that is not told.
+    """
     kind: Kind | None = None
     codes: list[str] = []
     reason: str = ""
@@ -50,8 +52,8 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     """In units."""
     evidence: dict[str, Any] = {}
     """step, phase, seq, position (the first wrong one), layer, part, agreed, by; seen (by library: positions
-    that the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its own
-    single pass), margin."""
+    that the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its
+    own single pass), margin."""
     cause: str = ""
     """Name of the entry in `causes.yaml`."""
     where: str = ""
@@ -81,8 +83,8 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     family: str
     result: Literal["agree", "differ", "refused", "crash", "lacks", "apart"]
-    """Of its scenarios: differ where any does, else agree where any does, else crash or refused. lacks: only one
-    library has it. apart: the two models of this name cannot hold the same weights."""
+    """Of its scenarios: differ where any does, else agree where any does, else crash or refused. lacks: only
+    one library has it. apart: the two models of this name cannot hold the same weights."""
     library: str = ""
     """The library that lacks it, refuses it, or crashes when it is built."""
     reason: str = ""
@@ -121,3 +123,14 @@ def _counts(results: Any) -> dict[str, int]:
     for result in results:
         counts[result] = counts.get(result, 0) + 1
     return counts
+
+
+def row_of(family: str, cells: list[Cell], noise: dict[str, float], seconds: float) -> Row:
+    """The row of a family from its cells."""
+    held = {cell.result for cell in cells}
+    order = ("differ", "agree", "own", "crash", "refused")
+    worst = next((result for result in order if result in held), "refused")
+    worst = "agree" if worst == "own" else worst
+    row = Row(family=family, result="agree", noise=noise, seconds=seconds)
+    reason = next((cell.reason for cell in cells if cell.result == worst), "") if worst != "agree" else ""
+    return msgspec.structs.replace(row, result=worst, reason=reason)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from mlxdiag.audit.across import meaning
-from mlxdiag.audit.across.cell import CODE, Cell, Row
+from mlxdiag.audit.across.cell import CODE, Cell, Row, row_of
 from mlxdiag.audit.across.compared import Compared, compare
 from mlxdiag.audit.across.parting import Parting, find
 from mlxdiag.audit.across.watched import Watched
@@ -183,10 +183,9 @@ def sentence(compared: Compared, parting: Parting | None, cell: Cell) -> str:
     )
     if cell.kind == "visibility":
         unlike = compared.unlike[0]
-        return (
-            f"{opening}; layer {unlike.layer}, position {unlike.position}: {TORCH} sees {_span(unlike.first)}, "
-            f"{MLX} {_span(unlike.second)}"
-        )
+        sides = zip(LIBRARIES, (unlike.first, unlike.second), strict=True)
+        seen = ", ".join(f"{name} sees {_span(positions)}" for name, positions in sides)
+        return f"{opening}; layer {unlike.layer}, position {unlike.position}: {seen}"
     if parting is None:
         return f"{opening}; nothing inside could be compared"
     where = f"layer {parting.layer}" if parting.layer is not None else "outside of the layers"
@@ -240,14 +239,3 @@ def apart(family: str, why: convert.Apart, seconds: float) -> Row:
     result = {"lacks": "lacks", "refuses": "refused", "apart": "apart", "broken": "crash"}[why.kind]
     row = Row(family=family, result="lacks", library=why.library, reason=str(why), seconds=seconds)
     return msgspec.structs.replace(row, result=result)
-
-
-def row_of(family: str, cells: list[Cell], noise: dict[str, float], seconds: float) -> Row:
-    """The row of a family from its cells."""
-    held = {cell.result for cell in cells}
-    order = ("differ", "agree", "own", "crash", "refused")
-    worst = next((result for result in order if result in held), "refused")
-    worst = "agree" if worst == "own" else worst
-    row = Row(family=family, result="agree", noise=noise, seconds=seconds)
-    reason = next((cell.reason for cell in cells if cell.result == worst), "") if worst != "agree" else ""
-    return msgspec.structs.replace(row, result=worst, reason=reason)

@@ -58,8 +58,9 @@ def meant(geometry: Geometry, unlike: Unlike) -> tuple[int, ...] | None:
 def departing(
     libraries: tuple[str, str], own: Mapping[str, bool], compared: Compared, geometry: Geometry
 ) -> str:
-    """The library that is wrong, as far as that can be told: its first unlike query does not see what the config
-    means, or it leaves its own single pass while the other keeps to it. "" where neither or both is so.
+    """The library that is wrong, as far as that can be told: its first unlike query does not see what the
+    config means, or it leaves its own single pass while the other keeps to it. "" where neither or both is
+    so.
     """
     if compared.unlike:
         first = compared.unlike[0]

@@ -1,9 +1,9 @@
 """From the config.json that transformers 5 saves to the one that is published. Pure.
 
 Since transformers 5 everything about rotation stands in `rope_parameters`; published configs have
-`rope_theta`, `rope_scaling`, `partial_rotary_factor`; and `rope_local_base_freq` where kinds of layers differ.
-Kinds of layers are listed by `layer_types`; older ones have `sliding_window_pattern`, the place of the full
-layers.
+`rope_theta`, `rope_scaling`, `partial_rotary_factor`; and `rope_local_base_freq` where kinds of layers
+differ. Kinds of layers are listed by `layer_types`; older ones have `sliding_window_pattern`, the place of
+the full layers.
 """
 
 from __future__ import annotations
