@@ -15,6 +15,7 @@ from tests.bundle.cleaning import cleaned
 from tests.bundle.corpus.attacks import ATTACKS
 from tests.bundle.corpus.clean import FRAMES, LINES
 from tests.bundle.corpus.places import PLACES, planted
+from tests.bundle.corpus import whole
 from tests.bundle.corpus.secrets import SECRETS, Secret
 
 MACHINE_READABLE = {secret.kind for secret in SECRETS} - {
@@ -110,6 +111,15 @@ def test_what_is_clean_survives_word_for_word(line):
 @pytest.mark.parametrize(("line", "shown"), FRAMES)
 def test_paths_keep_what_is_the_librarys_own(line, shown):
     assert unnumbered(cleaned(line)) == shown
+
+
+@pytest.mark.parametrize("name", whole.KEPT)
+def test_a_whole_log_can_still_be_read(name):
+    shown = cleaned((whole.FOLDER / f"{name}.log").read_text("utf-8"))
+    assert [text for text in whole.KEPT[name] if text not in shown] == []
+    assert [text for text in whole.GONE if text in shown] == []
+    assert "is not closed" not in shown
+    assert detector.scan({"logs/1.log": shown.encode()}, Facts()) == []
 
 
 @pytest.mark.parametrize("line", [*LINES, *(shown for _, shown in FRAMES)])

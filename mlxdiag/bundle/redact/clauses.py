@@ -48,10 +48,10 @@ NEVER_IN_PROGRAMS = STRONG - {"a", "i", "is"}
 
 
 def is_said(text: str) -> bool:
-    """Whether a library says it: there is a sentence in it, and every one is known."""
+    """Whether a library says it: a piece of it is known, and every sentence in it."""
     runs = [[word for _, _, word in run] for run in _runs(text)]
-    said = [words for words in runs if _is_sentence(words, STRONG)]
-    return bool(said) and all(_is_known(words) for words in said)
+    unknown = any(_is_sentence(words, STRONG) and not _is_known(words) for words in runs)
+    return not unknown and any(len(words) >= PIECE and _is_known(words) for words in runs)
 
 
 def sentences(text: str, strong: frozenset[str] = STRONG) -> Iterator[tuple[int, int]]:

@@ -247,6 +247,12 @@ def _is_repository(text: str) -> bool:
     return named and not (stem and suffix in ("py", "rs", "cpp", "swift", "go", "md", "json", "log"))
 
 
+def is_published(name: str) -> bool:
+    """Whether a name is `owner/name` with an owner who publishes models."""
+    owner, slash, rest = name.partition("/")
+    return bool(slash and rest) and "/" not in rest and owner.casefold() in _publishers()
+
+
 @cache
 def _publishers() -> frozenset[str]:
     text = files("mlxdiag.bundle.redact").joinpath("publishers.txt").read_text("utf-8")
