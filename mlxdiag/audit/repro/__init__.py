@@ -16,6 +16,7 @@ from mlxdiag.audit.libraries import table
 from mlxdiag.audit.repro import transformers
 from mlxdiag.audit.repro.assemble import compose, module_of
 from mlxdiag.audit.repro.subject import Subject, forwards
+from mlxdiag.audit.schedules.scenarios import DRIVEN
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.models.adapter import Instance, Skipped
@@ -132,6 +133,9 @@ def _of(
     passes: bool = False,
 ) -> str:
     instance = _instance(trace, library, family, seed)
+    scenario = (trace.header.source or {}).get("scenario", "")
+    if scenario in DRIVEN:
+        return _driven(instance, scenario, cause, where, seed)
     plan = planning.lay(trace, judge.trace_families(trace, instance), source=family)
     made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
     tolerance = noises.tolerance(noises.floor(instance, seed))
@@ -158,6 +162,23 @@ def _of(
             seed=seed,
             tolerance=tolerance,
             passes=passes,
+        )
+    )
+
+
+def _driven(instance: Instance, scenario: str, cause: str, where: str, seed: int) -> str:
+    from mlxdiag.audit.libraries import torch_generation
+    from mlxdiag.audit.repro.transformers import driven
+
+    return driven.compose(
+        driven.Driven(
+            instance=instance,
+            scenario=scenario,
+            prompts=torch_generation.prompts(instance, seed),
+            cause=cause,
+            where=where,
+            seed=seed,
+            tolerance=noises.tolerance(noises.floor(instance, seed)),
         )
     )
 

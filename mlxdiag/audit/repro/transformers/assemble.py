@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pprint import pformat
 from typing import Any
 
 from mlxdiag.audit.repro import looks as shared
-from mlxdiag.audit.repro.subject import WIDTH, Subject, docstring, first_layers
+from mlxdiag.audit.repro.subject import Subject, docstring, first_layers
 from mlxdiag.audit.repro.transformers import looks, parts
 from mlxdiag.audit.repro.transformers.emit import TorchEmitter
-from mlxdiag.errors import UnjudgedError
-from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
+from mlxdiag.audit.repro.transformers.model import Model, head_lines, weights
 from mlxdiag.replay.ops import Cut
 
 FRESH = {
@@ -35,7 +32,7 @@ def _parts(subject: Subject) -> Iterator[str]:
     lines = emitter.emit()
     checks = _checks(subject)
     sight = "by_sight" in checks
-    made = _Model(instance)
+    made = Model(instance)
     yield "#!/usr/bin/env python3\n" + docstring(subject, checks, needs="torch and transformers")
     yield parts.OPENING.format(imports="\n    ".join(made.imports), caches=", ".join(_caches(instance)))
     yield _settings(subject, made, checks)
@@ -81,59 +78,16 @@ def _checks(subject: Subject) -> list[str]:
     return ["by_sight"]
 
 
-class _Model:
-    """How a script comes by the model: what it imports, and the expression for the config."""
-
-    def __init__(self, instance: Any) -> None:
-        from mlxdiag.models.torch import library
-        from mlxdiag.models.torch.zoo.build import tiny_config
-        from mlxdiag.models.torch.zoo.rows import row
-
-        family = instance.name.partition(":")[0]
-        classes = library.family(row(family).model_type)
-        if isinstance(classes, Skipped):
-            raise UnjudgedError(f"{family}: {classes}")
-        self.config = tiny_config(family, classes)
-        config = classes.wrapper or classes.config
-        self.imports = [
-            f"from {classes.model.__module__} import {classes.model.__name__} as Model",
-            f"from {config.__module__} import {config.__name__} as Config",
-        ]
-        self.outer = classes.outer
-        inside = "copy.deepcopy(CONFIG)"
-        self.expression = (
-            f"Config(text_config={inside}, **OUTER)" if classes.wrapper is not None else f"Config(**{inside})"
-        )
-
-
-def _settings(subject: Subject, made: _Model, checks: list[str]) -> str:
-    instance: Any = subject.instance
-    draw = DRAWS.get(instance.geometry.architecture, Draw())
-    lines = [
-        f"TITLE = {subject.title!r}",
-        f"SEED = {subject.seed}",
-        f"ATTENTION = {instance.attention!r}",
-        f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
-        f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
-        f"MEANS = {dict(draw.vectors)!r}",
-    ]
+def _settings(subject: Subject, made: Model, checks: list[str]) -> str:
+    lines = [f"TITLE = {subject.title!r}", *weights(subject.instance, subject.seed)]
     if "against_the_single_pass" in checks:
         lines.append(
             f"TOLERANCE = {subject.tolerance:.3g}  # of the spread of the logits: far above rounding"
         )
     if "by_sight" in checks:
         lines.append(f"LAYERS = {first_layers(subject)!r}  # index, kind, window, pinned keys")
-    if made.outer:
-        lines.append(f"OUTER = {pformat(made.outer, width=WIDTH - 10, compact=True)}")
-    lines.append(f"CONFIG = {pformat(made.config, width=WIDTH - 10, compact=True)}")
+    lines += made.lines()
     return "\n".join(lines)
-
-
-def _sharper(instance: Any, query: float) -> dict[str, float]:
-    owners = [name.split(".")[-2] for name, _ in instance.model.named_parameters() if "." in name]
-    normed = any(owner in QUERY_NORMS for owner in owners)
-    found = {owner: sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
-    return {owner: factor for owner, factor in found.items() if factor != 1.0}
 
 
 def _main(checks: list[str], instance: Any) -> str:
@@ -151,12 +105,7 @@ def _main(checks: list[str], instance: Any) -> str:
     else:
         lines.append('    print("OK: it runs")\n    return 0\n')
     lines.append("\n\ntry:\n    model = build()\n")
-    if instance.head is not None:
-        lines.append(
-            "    rows, width = model.get_input_embeddings().weight.shape\n"
-            "    HEAD = torch.randn((rows, width), generator=torch.Generator().manual_seed(SEED + 1))\n"
-            "    HEAD = HEAD * width**-0.5  # it makes no logits: hidden states are looked at from here\n"
-        )
+    lines.append(head_lines(instance))
     lines.append('except Exception as error:\n    print(f"could not run: {error}")\n    sys.exit(2)\n')
     lines.append('\nif __name__ == "__main__":\n    sys.exit(main())\n')
     return "".join(lines)

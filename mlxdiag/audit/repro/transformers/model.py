@@ -1,0 +1,77 @@
+"""How a script for transformers comes by its model."""
+
+from __future__ import annotations
+
+from pprint import pformat
+from typing import Any
+
+from mlxdiag.audit.repro.subject import WIDTH
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
+
+
+class Model:
+    """What a script imports, the values of the config, and the expression that makes it of them."""
+
+    def __init__(self, instance: Any) -> None:
+        """Raises UnjudgedError for a family that is not there."""
+        from mlxdiag.models.torch import library
+        from mlxdiag.models.torch.zoo.build import tiny_config
+        from mlxdiag.models.torch.zoo.rows import row
+
+        family = instance.name.partition(":")[0]
+        classes = library.family(row(family).model_type)
+        if isinstance(classes, Skipped):
+            raise UnjudgedError(f"{family}: {classes}")
+        self.config = tiny_config(family, classes)
+        self.outer = classes.outer
+        wrapper = classes.wrapper
+        config = wrapper or classes.config
+        self.imports = [
+            f"from {classes.model.__module__} import {classes.model.__name__} as Model",
+            f"from {config.__module__} import {config.__name__} as Config",
+        ]
+        inside = "copy.deepcopy(CONFIG)"
+        self.expression = (
+            f"Config(**{inside})" if wrapper is None else f"Config(text_config={inside}, **OUTER)"
+        )
+
+    def lines(self) -> list[str]:
+        """The values, as constants of the script."""
+        outer = [f"OUTER = {_shown(self.outer)}"] if self.outer else []
+        return [*outer, f"CONFIG = {_shown(self.config)}"]
+
+
+def weights(instance: Any, seed: int) -> list[str]:
+    """Constants that say how the weights are drawn."""
+    draw = DRAWS.get(instance.geometry.architecture, Draw())
+    return [
+        f"SEED = {seed}",
+        f"ATTENTION = {instance.attention!r}",
+        f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
+        f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
+        f"MEANS = {dict(draw.vectors)!r}",
+    ]
+
+
+def head_lines(instance: Any) -> str:
+    """For a model that makes no logits: directions in which its hidden states are looked at."""
+    if instance.head is None:
+        return ""
+    return (
+        "    rows, width = model.get_input_embeddings().weight.shape\n"
+        "    HEAD = torch.randn((rows, width), generator=torch.Generator().manual_seed(SEED + 1))\n"
+        "    HEAD = HEAD * width**-0.5  # it makes no logits: hidden states are looked at from here\n"
+    )
+
+
+def _sharper(instance: Any, query: float) -> dict[str, float]:
+    owners = [name.split(".")[-2] for name, _ in instance.model.named_parameters() if "." in name]
+    normed = any(owner in QUERY_NORMS for owner in owners)
+    found = {owner: sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
+    return {owner: factor for owner, factor in found.items() if factor != 1.0}
+
+
+def _shown(value: Any) -> str:
+    return pformat(value, width=WIDTH - 10, compact=True)
