@@ -69,7 +69,8 @@ EXPERTS = "eager"
 class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     """What a config means where no field of it says so."""
 
-    sinks: bool = False
+    sinks: tuple[str, ...] = ()
+    """Attention kinds of layers whose softmax has a learned sink term."""
     softmax: str = "fused"
     nope: tuple[str, ...] = ()
     """Attention kinds of layers without positional encoding."""
@@ -77,13 +78,19 @@ class Meaning(msgspec.Struct, frozen=True, kw_only=True):
     """Layers that are listed as full slide where the config has a window."""
 
 
+_ALL = ("full", "sliding")
+
 MEANING: dict[str, Meaning] = {
     "cohere2_moe": Meaning(nope=("full",)),
-    "deepseek_v4": Meaning(sinks=True),
-    "flint": Meaning(sinks=True, nope=("full",)),
-    "gpt_oss": Meaning(sinks=True),
-    "granite_swa": Meaning(sinks=True),
-    "granitemoe_swa": Meaning(sinks=True),
+    "deepseek_v4": Meaning(sinks=_ALL),
+    "flint": Meaning(sinks=_ALL, nope=("full",)),
+    "gpt_oss": Meaning(sinks=_ALL),
+    "granite_swa": Meaning(sinks=_ALL),
+    "granitemoe_swa": Meaning(sinks=_ALL),
+    "inkling2_loop_text": Meaning(sinks=_ALL),
+    "inkling2_text": Meaning(sinks=_ALL),
+    # The config class knows no field for what published configs say.
+    "mimo_v2_flash": Meaning(sinks=("sliding",)),
     "kolibri1": Meaning(nope=("full",)),
     "lara_mini": Meaning(nope=("full",)),
     # Attention is computed in the model's own code.

@@ -72,7 +72,7 @@ def of_config(config: Any) -> Geometry:
                 window=windows[index],
                 cache=CACHE_OF[kind],
                 shares=None if index < owners else _owner(kinds, owners, index),
-                sinks=_sinks(text, meaning, kind, told),
+                sinks=_sinks(meaning, kind, told),
                 softmax=softmax,
                 positions=_positions(text, meaning, index, kind, told),
             )
@@ -145,9 +145,8 @@ def _owner(kinds: Sequence[str | None], owners: int, index: int) -> int | None:
     return same[-1] if same else None
 
 
-def _sinks(text: Any, meaning: Meaning, kind: str, told: LayerSpec | None) -> bool:
-    field = {"sliding": "add_swa_attention_sink_bias", "full": "add_full_attention_sink_bias"}.get(kind, "")
-    return bool(getattr(text, field, meaning.sinks or (told is not None and told.sinks)))
+def _sinks(meaning: Meaning, kind: str, told: LayerSpec | None) -> bool:
+    return kind in meaning.sinks or (told is not None and told.sinks)
 
 
 def _positions(text: Any, meaning: Meaning, index: int, kind: str, told: LayerSpec | None) -> bool:

@@ -25,14 +25,14 @@ OWN_WORDS = {
 DIFFERENT = {
     "doge": "a window without a list of kinds, in a family that mlx-lm lacks",
     "gpt_neo": "kinds in a field of its own, in a family that mlx-lm lacks",
-    "minimax": "its window holds for layers that are listed as full, which the dict cannot tell",
+    "minimax+window": "its window holds for layers that are listed as full, which the dict cannot tell",
     "moshi": "a window without a list of kinds, in a family that mlx-lm lacks",
     "qwen3_moe": "a window without max_window_layers, which only this family reads as all layers",
     "dory": "its saved config lists feed-forward blocks as layers, too",
 }
 
-SINKS = ("flint", "granite_swa", "granitemoe_swa")
-"""Families that mlx-lm lacks and whose config does not say that they have sinks."""
+SINKS = ("flint", "granite_swa", "granitemoe_swa", "mimo_v2_flash")
+"""Families whose config, as transformers saves it, does not say that they have sinks."""
 
 BARE = ("cohere2_moe", "flint", "kolibri1", "lara_mini")
 """Families that mlx-lm lacks and whose config does not say that their full layers have no positions."""

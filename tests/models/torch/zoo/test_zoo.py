@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -76,6 +77,12 @@ def expected(family: str, layer: Any) -> set[int]:
     return set(range(last + 1))
 
 
+def with_sinks(instance: TorchInstance) -> set[int]:
+    """Layers that hold a parameter by the name of a sink."""
+    names = [name for name, _ in instance.model.named_parameters() if "sink" in name]
+    return {int(re.findall(r"layers\.(\d+)\.", name)[0]) for name in names}
+
+
 @pytest.mark.parametrize("family", zoo.families())
 def test_every_layer_sees_exactly_what_its_geometry_says(family: str) -> None:
     instance = made(family)
@@ -95,6 +102,7 @@ def test_every_layer_sees_exactly_what_its_geometry_says(family: str) -> None:
         for layer in geometry.layers:
             if layer.attention != "recurrent":
                 assert moved[layer.index] == (layer.positions and family not in PACED_OTHERWISE), layer
+    assert {layer.index for layer in geometry.layers if layer.sinks} == with_sinks(instance)
     logits = instance.forward(ids(), None)
     assert bool(torch.isfinite(logits).all())
     assert logits.shape == (1, LENGTH, 512)
