@@ -102,6 +102,26 @@ _GEMMA3_4B = {
     "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
 }
 
+_DIFFUSION_GEMMA = {
+    "model_type": "diffusion_gemma_text",
+    **_sized(2304, 9216, 30, (8, 4, 256), 262144),
+    "global_head_dim": 512,
+    "num_experts": 128,
+    "top_k_experts": 8,
+    "moe_intermediate_size": 704,
+    "sliding_window": 512,
+    "layer_types": _layers("LLLLLG", 30),
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+    },
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": 2,
+}
+"""The causal half, which writes the prompt into the cache; experts as in the Gemma 4 of that size."""
+
 CATALOGUE: dict[str, Real] = {
     "llama": Real(
         checkpoint="meta-llama/Llama-3.2-1B-Instruct",
@@ -519,6 +539,16 @@ CATALOGUE: dict[str, Real] = {
             "pad_token_id": 0,
             "eos_token_id": 1,
         },
+    ),
+    "diffusion_gemma_text": Real(
+        checkpoint="the defaults of transformers 5.24",
+        config=_DIFFUSION_GEMMA,
+        uncertain=tuple(_DIFFUSION_GEMMA),
+    ),
+    "diffusion_gemma": Real(
+        checkpoint="the defaults of transformers 5.24",
+        config={"model_type": "diffusion_gemma", "text_config": _DIFFUSION_GEMMA},
+        uncertain=("text_config",),
     ),
 }
 """By the name of the architecture, wrappers beside their text models."""

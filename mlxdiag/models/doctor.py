@@ -129,7 +129,7 @@ def _families() -> tuple[list[str], list[Missing]]:
     if isinstance(loaded, Skipped):
         return [], []
     present, missing = [], []
-    for name in (*catalogue.CATALOGUE, *ABSENT):
+    for name in dict.fromkeys((*catalogue.CATALOGUE, *ABSENT)):
         found = library.family(name)
         if isinstance(found, Skipped):
             missing.append(Missing(name=name, reason=found.reason, hint=found.hint))

@@ -15,6 +15,8 @@ WHOLE: dict[str, dict[str, tuple[int, int | None, int]]] = {
     "gemma3n": {"sliding": (28, 512, 12), "full": (7, None, 3)},
     "gemma4_text": {"sliding": (35, 512, 15), "full": (7, None, 3)},
     "gemma4": {"sliding": (35, 512, 15), "full": (7, None, 3)},
+    "diffusion_gemma_text": {"sliding": (25, 512, 0), "full": (5, None, 0)},
+    "diffusion_gemma": {"sliding": (25, 512, 0), "full": (5, None, 0)},
     "gpt_oss": {"sliding": (12, 128, 0), "full": (12, None, 0)},
     "mellum": {"sliding": (21, 1024, 0), "full": (7, None, 0)},
     "exaone4": {"sliding": (48, 4096, 0), "full": (16, None, 0)},

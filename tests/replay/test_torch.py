@@ -6,8 +6,9 @@ pytest.importorskip("torch", reason="no torch: pip install 'mlxdiag[torch]'")
 
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import codes
+from mlxdiag.models import catalogue
 from mlxdiag.replay import experiment
-from mlxdiag.traces.reader import read
+from mlxdiag.traces.reader import parse, read
 from tests.replay.test_run import HEALTHY
 from tests.replay.traces import trace
 from tests.samples.expected import FOLDER, SAMPLES
@@ -19,6 +20,10 @@ CRASHES = {
     "qwen3-key-cap": "The size of tensor a (1536) must match the size of tensor b (2048)",
     "gemma3-decode-growth": "The size of tensor a (308) must match the size of tensor b (563)",
 }
+ELSEWHERE = ("baichuan_m1",)
+"""Families that transformers has no code for."""
+FAULTS = {"recurrent_gemma": {"MD402"}}
+"""What the library itself does wrong: a second chunk of several tokens begins its convolution anew."""
 
 
 def run(loaded, source="t.yaml"):
@@ -66,3 +71,17 @@ def test_rows_that_join_a_batch_under_way_are_not_imitated():
         {"step": 3, "rows": [{"seq": "a", "offset": 9, "tokens": 1}, {"seq": "b", "offset": 4, "tokens": 1}]}"""
     with pytest.raises(UnjudgedError, match="joins caches which hold keys"):
         run(trace(steps, "gemma3_text", ""))
+
+
+@pytest.mark.parametrize("architecture", [name for name in catalogue.CATALOGUE if name not in ELSEWHERE])
+def test_every_family_of_the_catalogue_runs_chunks_across_its_window(architecture):
+    steps = """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 9, "tokens": 20}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 29, "tokens": 1}]}"""
+    windows = "{sliding: {attention: sliding, window: 8}}"
+    head = f"model: {{architecture: {architecture}, layers: {windows}}}\n"
+    lines = "".join(f"- {line.strip()}\n" for line in steps.strip().splitlines())
+    ran = run(parse(f"schema: mlxdiag.trace/1\n{head}steps:\n{lines}"))
+    assert sum(step.compared for step in ran.outcome.steps) == 30
+    assert found(ran.report) == FAULTS.get(architecture, set())

@@ -79,6 +79,8 @@ HABITS: dict[str, Habit] = {
         differs="mlx-lm 0.32 takes a silent config as the E2B model (every 5th layer full, 20 sharing keys)",
         differs_if=("layer_types", False),
     ),
+    "diffusion_gemma": Habit(text="diffusion_gemma_text"),
+    "diffusion_gemma_text": Habit(pattern="LLLLLG", window=512, depth=30, last="G"),
     "gpt_oss": Habit(pattern="LG", window=128, depth=36, sinks=True),
     "mellum": Habit(window=1024, depth=28),
     "exaone4": Habit(

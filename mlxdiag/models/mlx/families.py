@@ -9,7 +9,7 @@ ABSENT: dict[str, tuple[str, str]] = {
     ),
     "diffusion_gemma": (
         "mlx-lm has no diffusion_gemma; mlx-vlm 0.7 has it, for which there is no adapter yet",
-        "gemma4, the nearest family",
+        "transformers has it (--backend torch); gemma4 is the nearest family here",
     ),
 }
 """Families that people ask for by these names and that the library does not have: (reason, hint)."""
