@@ -68,7 +68,7 @@ def of_directory(directory: Path, redactor: Redactor) -> dict[str, Any]:
     except UnreadableError as error:
         card["geometry"] = f"not read: {redactor.messages.clean(str(error))}"
     else:
-        card["architecture"] = redactor.settings.name(found.architecture)
+        card["architecture"] = redactor.settings.architecture(found.architecture)
         card["layers"] = msgspec.to_builtins(found.families())
         kept = special.clean(tokens, redactor.messages.ledger, own=True) if tokens is not None else None
         card["tokens"] = msgspec.to_builtins(kept) if kept is not None else {}

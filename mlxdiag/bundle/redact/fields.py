@@ -23,6 +23,8 @@ FAMILY = "family"
 """Stays where its parts are known words, else it is relabelled."""
 NAME = "name"
 """Stays where its parts are known words, else it is left out."""
+ARCHITECTURE = "architecture"
+"""Stays where a library has it, or where its parts are known words."""
 TEXT = "text"
 """Cleaned as a line of a log is."""
 NOTE = "note"
@@ -68,7 +70,7 @@ FIELDS: dict[type[Any], dict[str, str]] = {
     },
     types.Model: {
         "name": NAME,
-        "architecture": NAME,
+        "architecture": ARCHITECTURE,
         "config": CONFIG,
         "layers": INSIDE,
         "tokens": SPECIAL,
@@ -90,7 +92,7 @@ FIELDS: dict[type[Any], dict[str, str]] = {
         "time": TIME,
         "note": NOTE,
         "name": NAME,
-        "architecture": NAME,
+        "architecture": ARCHITECTURE,
         "config": CONFIG,
     },
     types.Row: {

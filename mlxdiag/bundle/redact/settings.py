@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.special import MOST_ENDS
+from mlxdiag.models.configs.habits import HABITS
 
 DEEPEST = 6
 MOST_LAYERS = 512
@@ -114,6 +115,8 @@ class Settings:
     def _is_text(self, name: str, value: str, spoken: bool, under: str) -> bool:
         if name in names_of("letters") and _LETTERS.match(value):
             return True
+        if name in ARCHITECTURES:
+            return self.architecture(value) is not None
         versioned = name in names_of("version") or under == "libraries"
         if versioned and _is_version(value):
             return True
@@ -128,6 +131,10 @@ class Settings:
             and all(self.name(word) is not None for word in words if word not in numbers)
         )
 
+    def architecture(self, text: str) -> str | None:
+        """A model type that a library has, or a name of known parts; else None."""
+        return text if text in HABITS or text in names_of("architecture") else self.name(text)
+
     def name(self, text: str) -> str | None:
         """A name of known parts that begins with a letter and is no number in disguise; else None.
 
@@ -138,6 +145,7 @@ class Settings:
         return text if is_name(text) and self._messages.name(text) is not None else None
 
 
+ARCHITECTURES = ("architecture", "model_type")
 KINDS = ("number", "layers", "flags", "each", "factors", "parts", "letters", "special", "version")
 
 

@@ -80,6 +80,7 @@ class Redactor:
             fields.MODEL: self._models.of,
             fields.FAMILY: self._family,
             fields.NAME: self._name,
+            fields.ARCHITECTURE: self._architecture,
             fields.TEXT: self._text,
             fields.NOTE: self._note,
             fields.IDS: self._relabelled,
@@ -131,6 +132,9 @@ class Redactor:
             return name
         self.messages.ledger.take("name", name)
         return None
+
+    def _architecture(self, name: str) -> str | None:
+        return name if self.settings.architecture(name) is not None else self._name(name)
 
     def _text(self, text: str) -> str | None:
         """Of digits without a word nothing: no program prints an error like that."""

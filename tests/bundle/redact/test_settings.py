@@ -95,3 +95,9 @@ def test_the_detector_lets_every_number_of_the_list_pass():
     names = {name for kind in KINDS for name in names_of(kind) if kind in ("number", "special")}
     assert len(names) > 100
     assert {name for name in names if list(figures._mapping({name: 7}))} == set()
+
+
+@pytest.mark.parametrize("kind", ["architecture", "model_type"])
+def test_a_librarys_model_type_stays_though_it_is_no_word_and_as_a_model_type_alone(kind):
+    assert cleaned({kind: "zamba2"}) == {kind: "zamba2"}
+    assert cleaned({kind: "zorblax2", "mask": "zamba2"}) == {}
