@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.errors import UsageError
+from mlxdiag.errors import UnjudgedError, UsageError
 from mlxdiag.models.adapter import Backend, CacheMaker, Geometry
 from mlxdiag.models.torch import cache_kinds
 from mlxdiag.models.torch.families import CACHES
@@ -48,12 +48,16 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """One `Held` with the library's own cache for the model's config, of `cache_kind`.
 
         `kinds` replaces the cache layer of a layer (by index) or of a family (by name); the index wins.
+        Raises UnjudgedError where the library's cache has no layers yet that could be replaced.
         """
         cache = cache_kinds.fresh(self.cache_kind, self.model.config) or _cache(self.model.config)
         for layer in self.geometry.owners() if kinds else ():
             make = (kinds or {}).get(layer.index) or (kinds or {}).get(layer.family)
-            if make is not None:
-                cache.layers[layer.index] = make(layer)
+            if make is None:
+                continue
+            if layer.index >= len(cache.layers):
+                raise UnjudgedError(f"{self.name}: {type(cache).__name__} makes its layers by itself")
+            cache.layers[layer.index] = make(layer)
         return [Held(cache)]
 
     def forward(self, tokens: Any, cache: list[Any] | None) -> Any:

@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from mlxdiag.errors import UsageError
+from mlxdiag.errors import UnjudgedError, UsageError
 from mlxdiag.models.torch import zoo
 from mlxdiag.models.torch.held import Held
 from mlxdiag.models.torch.instance import TorchInstance
@@ -149,7 +149,10 @@ def test_cache_layers_are_replaced_by_index_before_family() -> None:
 
 
 def test_a_family_with_a_cache_of_its_own_gets_that_one() -> None:
-    assert type(made("minimax").new_cache()[0].cache).__name__ == "MiniMaxCache"
+    instance = made("minimax")
+    assert type(instance.new_cache()[0].cache).__name__ == "MiniMaxCache"
+    with pytest.raises(UnjudgedError, match="MiniMaxCache makes its layers by itself"):
+        instance.new_cache({"full": lambda layer: DynamicLayer()})
 
 
 def test_a_model_without_a_head_shows_its_hidden_states_in_fixed_directions() -> None:
