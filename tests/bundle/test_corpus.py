@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mlxdiag.bundle.redact import detector
 from mlxdiag.bundle.redact.facts import Facts
 from tests.bundle.cleaning import cleaned
+from tests.bundle.corpus import whole
 from tests.bundle.corpus.attacks import ATTACKS
 from tests.bundle.corpus.clean import FRAMES, LINES
 from tests.bundle.corpus.places import PLACES, planted
-from tests.bundle.corpus import whole
 from tests.bundle.corpus.secrets import SECRETS, Secret
 
 MACHINE_READABLE = {secret.kind for secret in SECRETS} - {

@@ -1,7 +1,7 @@
 """Sentences of known words: people write with them too, so a sentence stays only where a library says it.
 
-A word list cannot tell `the model is a user` from a message. What tells is how words follow each other: a run of
-plain words with an article, a verb or a pronoun in it has to consist of pieces of `phrases.txt`.
+A word list cannot tell `the model is a user` from a message. What tells is how words follow each other: a run
+of plain words with an article, a verb or a pronoun in it has to consist of pieces of `phrases.txt`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from mlxdiag.bundle.redact import counters
 
 STRONG = frozenset(
     (
-        "the a an is are was were it its this that these those i he she we they who what why how their them do does "
-        "did would could should"
-    ).split()
-)
+        "the", "a", "an", "is", "are", "was", "were", "it", "its", "this", "that", "these", "those",
+        "i", "he", "she", "we", "they", "who", "what", "why", "how", "their", "them", "do", "does",
+        "did", "would", "could", "should",
+    )
+)  # fmt: skip
 """One of them makes a run of words a sentence."""
 WEAK = frozenset(
     (
-        "and or but if so not no there with for from of to in on at by as than then has have had will can may might "
-        "must when where be been"
-    ).split()
-)
+        "and", "or", "but", "if", "so", "not", "no", "there", "with", "for", "from", "of", "to", "in",
+        "on", "at", "by", "as", "than", "then", "has", "have", "had", "will", "can", "may", "might",
+        "must", "when", "where", "be", "been",
+    )
+)  # fmt: skip
 """Two of them do."""
 LONGEST_LIST = 7
 """Words in a row without any of these: names of parts and flags, as libraries string them together."""
@@ -38,7 +40,7 @@ PIECE = 3
 
 _TOKEN = re.compile(r"[^\s,;|()\[\]{}\"'`<>=/\ue000\ue001]+")
 _EDGES = ".:!?*-"
-_LEVELS = frozenset("TRACE DEBUG INFO NOTICE WARN WARNING ERROR CRITICAL FATAL".split())
+_LEVELS = ("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
 _IDENTIFIER = re.compile(r"(?:[A-Z]{2,}|[A-Z]?[a-z]{2,})(?:[A-Z][a-z]+)+[A-Z]*\Z")
 _BETWEEN = re.compile(r"[\s,;|()\[\]{}\"'`<>=/.:!?*-]*\Z")
 
@@ -82,7 +84,13 @@ def _runs(text: str) -> Iterator[list[tuple[int, int, str]]]:
         if not word:
             continue
         measured, number = number and word.lower() in counters.words("units"), word[0].isdigit()
-        plain = not measured and word.isalpha() and word.isascii() and word not in _LEVELS and not _IDENTIFIER.match(word)
+        plain = (
+            not measured
+            and word.isalpha()
+            and word.isascii()
+            and word not in _LEVELS
+            and not _IDENTIFIER.match(word)
+        )
         between = text[run[-1][1] : match.start()] if run else ""
         tagged = "] " in between and tags < MOST_TAGS
         tags += tagged

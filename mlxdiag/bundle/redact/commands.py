@@ -10,32 +10,15 @@ from collections.abc import Callable
 
 from mlxdiag.bundle.redact.publishers import is_public
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
+from mlxdiag.bundle.redact.wordlists import section as words_of
 
 Put = Callable[[str, str, str], str]
 
-PLAIN = frozenset(
-    (
-        "sudo time env exec nohup python python3 pip pip3 pipx uv uvx docker podman git curl export set ssh ENV "
-        "mlx_lm mlx_vlm mlxcel mlxdiag vllm sglang ollama omlx rapid-mlx llama-server llama-cli llama-bench mlx "
-        "mlx-lm mlx-vlm mlx.launch llama.cpp transformers torch "
-        "server serve generate chat run convert fuse lora evaluate benchmark cache_prompt manage share launch pull "
-        "show list ps stop start bench inspect replay record audit bundle verify install upgrade uninstall tool "
-        "clone checkout remote add origin main commit rev-parse HEAD status compose up exec -m . && || | > >> < \\ &"
-    ).split()
-)
+PLAIN = frozenset(words_of("commands.txt", "plain"))
 """Words that may stand outside of an option."""
 MODULE = re.compile(r"(?:mlx|mlx_lm|mlx_vlm|vllm|sglang|transformers|torch)(?:\.[a-z_]+){0,4}\Z")
 VERSIONED = re.compile(r"[A-Za-z][\w-]*(?:[=<>~!]=\d[\w.]*)\Z")
-CHOICES = frozenset(
-    (
-        "auto none null true false on off yes no float16 bfloat16 float32 half fp16 bf16 fp32 fp8 fp8_e4m3 fp8_e5m2 "
-        "int8 int4 f16 f32 q8_0 q4_0 q4_1 q5_0 q5_1 mxfp4 nvfp4 mxfp8 affine awq gptq gguf safetensors debug info "
-        "warning error critical trace json text spawn fork ray mp mpi ring nccl jaccl cpu gpu cuda metal mps all "
-        "flash_attn FLASH_ATTN FLASHINFER TRITON_ATTN XFORMERS flashinfer triton fa3 torch_native eager sdpa causal "
-        "full sliding slow fast mistral hermes llama3_json pythonic harmony raw localhost 127.0.0.1 0.0.0.0 default "
-        "DEBUG INFO WARNING ERROR POST GET PUT DELETE"
-    ).split()
-)
+CHOICES = frozenset(words_of("commands.txt", "choices"))
 """Values that a person picks and does not make up."""
 
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*(?==|\s|$)")

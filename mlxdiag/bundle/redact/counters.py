@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from mlxdiag.bundle.redact.wordlists import listed
+from mlxdiag.bundle.redact.wordlists import section
 
 LONGEST = 7
 """Digits of a count: a context has a million positions."""
@@ -14,21 +14,13 @@ LONGEST_ROUND = 13
 MOST_AXES = 6
 MOST_ROWS = 8
 LARGE, MOST_LARGE, STEP = 256, 2, 64
-"""Of a shape's lengths at most two are large, positions and width, or they are multiples: of token ids most are
-large and few are."""
+"""Of a shape's lengths at most two are large, positions and width, or they are multiples: of token ids most
+are large and few are."""
 
 
-@cache
-def words(section: str) -> frozenset[str]:
+def words(title: str) -> frozenset[str]:
     """A section of `counters.txt`, in lower case."""
-    found: dict[str, set[str]] = {}
-    name = ""
-    for word in listed("counters.txt"):
-        if word.startswith("["):
-            name = word.strip("[]")
-        else:
-            found.setdefault(name, set()).add(word)
-    return frozenset(found[section])
+    return section("counters.txt", title)
 
 
 def parts_of(key: str) -> list[str]:
@@ -65,4 +57,6 @@ def is_shape(key: str, numbers: list[int]) -> bool:
     if key.lower() in words("rows") or (parts and parts[-1] in words("rows")):
         return len(numbers) <= MOST_ROWS
     large = sorted((abs(one) for one in numbers if abs(one) > LARGE), key=lambda one: one % STEP != 0)
-    return len(numbers) <= MOST_AXES and all(one % STEP == 0 for one in large[: max(0, len(large) - MOST_LARGE)])
+    return len(numbers) <= MOST_AXES and all(
+        one % STEP == 0 for one in large[: max(0, len(large) - MOST_LARGE)]
+    )

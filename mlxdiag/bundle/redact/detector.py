@@ -126,7 +126,9 @@ def _told(line: str) -> Iterator[str]:
 
 def _is_told(behind: str) -> bool:
     """Nothing, this machine for itself, or the name under which somebody publishes a model."""
-    return behind.startswith(_NO_TEXT) or tokens_of.is_published(re.split(r"[\s\"',)]", behind, maxsplit=1)[0])
+    return behind.startswith(_NO_TEXT) or tokens_of.is_published(
+        re.split(r"[\s\"',)]", behind, maxsplit=1)[0]
+    )
 
 
 _NAME_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_-"

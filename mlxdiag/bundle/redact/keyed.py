@@ -41,15 +41,18 @@ _NAME = re.compile(
 _FLAG = re.compile(r"(?<![\w-])--?(?P<key>[A-Za-z][\w-]*)(?P<sep>=|\s+|[\"'],\s*[\"'])")
 _ASSIGNED = re.compile(r"(?<![\w-])(?P<name>[A-Z][A-Z0-9_]{2,})=(?P<value>\"[^\"]*\"?|'[^']*'?|\S*)")
 _SPOKEN = re.compile(
-    r"(?<![\w-])(?P<key>password|passwd|passphrase|passcode|pwd|pin|otp|secret|(?:2fa|mfa|totp)(?: code)?|api[ _]key|access token)"
-    r"(?P<sep>\s+(?:is |was )?)(?!(?:is|was|for|of|in|not|and|or|must|missing|invalid|failed|required|provided)\b)"
+    r"(?<![\w-])(?P<key>password|passwd|passphrase|passcode|pwd|pin|otp|secret|(?:2fa|mfa"
+    r"|totp)(?: code)?|api[ _]key|access token)"
+    r"(?P<sep>\s+(?:is |was )?)(?!(?:is|was|for|of|in|not|and|or|must|missing|invalid|failed"
+    r"|required|provided)\b)"
     r"(?P<value>[^\s\"',;)\]}\ue000]+)",
     re.IGNORECASE,
 )
 """A secret that stands behind its name and a blank."""
 _PROGRAM_TEXT = re.compile(r"[A-Za-z_(\[{*-]|\d+[,)\s]|\d*\Z")
 _GENERAL = re.compile(
-    r"(?P<key>\bgeneral\.(?!architecture|type|file_type|quantization_version|alignment)[\w.]+ (?:str|arr\[str,\d+\])\s*= )(?P<value>.+)"
+    r"(?P<key>\bgeneral\.(?!architecture|type|file_type|quantization_version"
+    r"|alignment)[\w.]+ (?:str|arr\[str,\d+\])\s*= )(?P<value>.+)"
 )
 """What a GGUF file says of its model and of who made it."""
 _COUNTED = re.compile(r"\d+(?= \w+=)")
@@ -66,9 +69,11 @@ _SWITCH = re.compile(
 )
 
 
+_TEXT_FOLLOWS = re.compile(r"[^\W\d]|\S{1,3}$|\d+ [^\W\d]")
 OPEN_ENDED = (
-    "prompt", "prompts", "content", "text", "user", "assistant", "human", "completion", "response", "generated",
-    "generated_text", "question", "answer", "instruction", "instructions", "messages", "body", "transcript",
+    "prompt", "prompts", "content", "text", "user", "assistant", "human", "completion", "response",
+    "generated", "generated_text", "question", "answer", "instruction", "instructions", "messages",
+    "body", "transcript",
 )  # fmt: skip
 """Behind these a text without quotes goes on in the next lines, as far as anybody knows."""
 
@@ -90,9 +95,10 @@ def goes_on(text: str) -> bool:
     for match in _NAME.finditer(text):
         last = kind(match["key"]) == "content" and match["key"].lower().replace("-", "_").split(".")[-1]
         rest = text[match.end() :]
-        if last in OPEN_ENDED and not match["close"] and re.match(r"[^\W\d]|\S{1,3}$|\d+ [^\W\d]", rest):
-            if not _may_stay("content", match["key"], rest, Vocabulary(), text[: match.start()]):
-                return not _NOTHING.match(rest)
+        if last not in OPEN_ENDED or match["close"] or not _TEXT_FOLLOWS.match(rest) or _NOTHING.match(rest):
+            continue
+        if not _may_stay("content", match["key"], rest, Vocabulary(), text[: match.start()]):
+            return True
     return False
 
 

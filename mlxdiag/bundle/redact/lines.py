@@ -27,7 +27,8 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "llama.cpp",
         re.compile(
-            r"(?:slot|srv|que|main|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info|system_info|system info|build)\s*[\w:]*\s*:"
+            r"(?:slot|srv|que|main|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info"
+            r"|system_info|system info|build)\s*[\w:]*\s*:"
         ),
     ),
     (
@@ -43,7 +44,8 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "abort",
         re.compile(
-            r"called `(?:Result|Option)::unwrap|stack backtrace:|libc\+\+abi:|terminate called|what\(\):|thread '|Fatal error|[\w/.-]+:\d+: Fatal error|zsh: "
+            r"called `(?:Result|Option)::unwrap|stack backtrace:|libc\+\+abi:|terminate called"
+            r"|what\(\):|thread '|Fatal error|[\w/.-]+:\d+: Fatal error|zsh: "
             r"|Abort|Trace/BPT|Segmentation fault|Assertion failed|fatal runtime error|panicked at"
         ),
     ),
@@ -93,7 +95,8 @@ _PREFIXED = re.compile(r"(?P<host>[A-Za-z][\w.-]*) (?P<program>[\w.-]+)\[(?P<pid
 _COMPOSE = re.compile(r"(?P<service>[\w.-]{1,64}) +\| ")
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _SURE = re.compile(
-    r"(?:INFO:\s+)?(?:127\.0\.0\.1|localhost|0\.0\.0\.0)(?::\d{1,5})? -(?: - \[[^\]]*\])? \"[A-Z]{3,7} /[\w/]* HTTP/[\d.]+\" \d{3}"
+    r"(?:INFO:\s+)?(?:127\.0\.0\.1|localhost"
+    r"|0\.0\.0\.0)(?::\d{1,5})? -(?: - \[[^\]]*\])? \"[A-Z]{3,7} /[\w/]* HTTP/[\d.]+\" \d{3}"
 )
 """A request line, of which nothing is anybody's text."""
 _HOME = re.compile(r"(?:/(?:Users|home)/|[A-Za-z]:\\{1,2}Users\\{1,2})([^/\\\s\"'`,;:)\]]{2,})")
@@ -126,7 +129,9 @@ class Lines:
         first_out = out_of = opened = 0
         for number, line, is_middle in _ends(lines):
             was_open = self._is_open
-            shown = self.skip(line) if is_middle else self.line(line)
+            if is_middle:
+                self.skip(line)
+            shown = None if is_middle else self.line(line)
             opened = number if self._is_open and not was_open else opened
             if shown is None:
                 first_out = first_out or number
@@ -180,9 +185,10 @@ class Lines:
             return line
         return self._record(line)
 
-    def _out(self, rule: str, line: str) -> None:
+    def _out(self, rule: str, line: str) -> str | None:
         self._messages.ledger.take(rule, count=1)
         self._messages.remember(rule, line)
+        return None
 
     def _of_traceback(self, line: str) -> str | None:
         """A frame, or a line of source code below one; None where it is neither."""

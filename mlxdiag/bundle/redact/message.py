@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from re import Match
 
-from mlxdiag.bundle.redact import clauses, commands, counters, heads, jsontext, keyed, paths, vouched
+from mlxdiag.bundle.redact import clauses, commands, encoded, jsontext, keyed, paths, spared, vouched
 from mlxdiag.bundle.redact.ledger import Ledger
 from mlxdiag.bundle.redact.pseudonym import Pseudonyms
 from mlxdiag.bundle.redact.rules import RULES
@@ -18,48 +18,11 @@ MOST_UNKNOWN = 0.4
 """Share of unknown words above which a message is somebody's text, whatever its other words are."""
 SHORTEST_NUMBER = 9
 """Digits from which a number is not likely to be a length or an offset as well."""
-LONGEST_SHAPE = 8
-"""Integers. Shapes have six axes at most, scheduler counts a few more; token ids come in hundreds."""
-
-MOST_TIMES = 2
-"""Times in one message: its own, and one that it tells of."""
 
 _ID = next(rule for rule in RULES if rule.name == "id")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
-_COMMIT = re.compile(
-    r"\b(?:commit|rev|revision|HEAD|main@)[\s:=@(]+(?=[0-9a-f]*[a-f])(?:[0-9a-f]{7,9}|[0-9a-f]{40})\b(?![0-9a-f])"
-)
-_BUILD = re.compile(r"\bbuild: \d{3,5} \([0-9a-f]{7,9}\)")
-_VERSION = re.compile(
-    r"(?<![\w.])(?P<key>[A-Za-z][\w.-]*?)(?P<sep>[ =:@(/-]+v?)\d+(?:\.\d+){1,3}(?:[.-]?(?:dev|rc|post|alpha|beta|a|b)\.?\d*)?"
-    r"\+(?:g?[0-9a-f]{7,9}|cu\d+|cpu)(?!\w)"
-)
-_LOOPBACK = re.compile(
-    r"\bhttps?://(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d{1,5})?(?P<path>(?:/v1|/api)?"
-    r"(?:/(?:chat/completions|completions?|chat|models|embeddings|responses|messages|generate|tags|health|metrics|version))?/?)"
-    r"(?=[\s\"',.)\]]|$)"
-)
-_MATRICES = re.compile(r"\(\d{1,7}x\d{1,7} and \d{1,7}x\d{1,7}\)")
-"""As torch tells of shapes that cannot be multiplied."""
-_LETTERS = re.compile(
-    r"(?<![\w.'])[A-Za-z](?:[ ._*\u00b7-]{1,3}[A-Za-z]){3,}(?![\w'])"
-    r"|(?<!\w)[A-Za-z](?:(?:[,|/:;]|, )[A-Za-z]){4,}(?!\w)"
-)
-_PAIRS = re.compile(
-    r"(?<!\w)(?=[0-9A-Fa-f :,-]*\d)(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:-]+){4,}[0-9A-Fa-f]{2}(?!\w)"
-)
-_ESCAPES = re.compile(
-    r"(?:\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|&#x?[0-9A-Fa-f]{2,6};|(?<=\w)%[0-9A-Fa-f]{2}(?=\w))\S*"
-)
-_POINTER = re.compile(r"(?<!\w)0x[0-9a-fA-F]+(?!\w)")
-_HEX_TEXT = re.compile(r"(?<!\w)(?=[0-9a-fA-F]*[a-fA-F])(?=[0-9a-fA-F]*\d)(?:[0-9a-fA-F]{2}){4,}(?!\w)")
 _ROW_OF_NUMBERS = re.compile(r"\[n\](?:[\s,;|/.-]+\[n\]){2,}")
-_HEX = re.compile(r"(?<!\w)(?:0x)?[0-9a-fA-F]{16,}(?!\w)")
-_ENCODED = re.compile(r"(?<![\w/+=-])[A-Za-z0-9+/_=-]{20,}={0,2}")
-_INTEGERS = re.compile(
-    rf"[\[(]?-?\d+(?:\s*[,;]\s*|\s+)(?:-?\d+(?:\s*[,;]\s*|\s+)){{{LONGEST_SHAPE - 1},}}-?\d+[\])]?"
-)
 _REQUEST_LINE = re.compile(r"[A-Z]{3,7} /\S* HTTP/[\d.]+\Z")
 _QUOTE = re.compile(
     r"(?P<before>\bmsg=)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|(?<!\w)'(?P<single>(?:[^'\\]|\\.)*)'(?!\w)"
@@ -118,7 +81,7 @@ class Messages:
         text = jsontext.clean(text, self)
         if self._facts is not None:
             text = self._facts.sub(lambda m: self._put("machine", m.group(), "[name]"), text)
-        text = self._protect(text)
+        text = spared.clean(text, self.keep)
         for rule in RULES:
             text = rule.pattern.sub(lambda m, rule=rule: self._replace(m, rule.name, rule.put), text)  # type: ignore[misc]
             if rule.name == "url":
@@ -126,7 +89,7 @@ class Messages:
         text = keyed.clean(text, self.vocabulary, self._put, source=source)
         if command or commands.is_flagged(text):
             text = commands.clean(text, _MARKED, self.vocabulary, self._put, whole=command)
-        text = self._encoded(text, source=source)
+        text = encoded.clean(text, self.vocabulary, self._put, source=source)
         text = vouched.clean(text, self._shadow(text), self.vocabulary, self._put, source=source)
         text = self._quotes(text, source=source)
         text, unknown, known = self._words(text)
@@ -188,47 +151,6 @@ class Messages:
         front = groups.get("keep") or groups.get("keep2") or ""
         return front + self._put(rule, match.group()[len(front) :], mark)
 
-    def _protect(self, text: str) -> str:
-        """Days with their times, and commits and versions, which a later rule would take for something else."""
-        text = heads.times().sub(lambda m: self.keep(m.group()), text, count=MOST_TIMES)
-        for pattern in (_COMMIT, _BUILD, _MATRICES, _LOOPBACK):
-            text = pattern.sub(lambda m: self.keep(m.group()), text)
-
-
-        def version(match: Match[str]) -> str:
-            known = match["key"].lower() in counters.words("libraries")
-            return (
-                match["key"] + match["sep"] + self.keep(match.group()[match.end("sep") - match.start() :])
-                if known
-                else match.group()
-            )
-
-        return _VERSION.sub(version, text)
-
-    def _encoded(self, text: str, *, source: bool) -> str:
-        if not source:
-            for pattern in (_LETTERS, _PAIRS, _ESCAPES):
-                text = pattern.sub(lambda m: self._put("encoded", m.group(), "[encoded]"), text)
-        text = _HEX.sub(self._hash, text)
-        for pattern in (_POINTER, _HEX_TEXT):
-            text = pattern.sub(lambda m: self._put("encoded", m.group(), "[hex]"), text)
-        text = _INTEGERS.sub(self._integers, text)
-
-        def judge(match: Match[str]) -> str:
-            pieces = match.group().split("=")
-            if all(piece.isdigit() or self.vocabulary.knows(piece) for piece in pieces):
-                return match.group()  # of a number the next rule decides
-            return self._put("encoded", match.group(), "[encoded]")
-
-        return _ENCODED.sub(judge, text)
-
-    def _hash(self, match: Match[str]) -> str:
-        return self._put("hash", match.group(), "")
-
-    def _integers(self, match: Match[str]) -> str:
-        count = len(re.findall(r"\d+", match.group()))
-        return self._put("integers", match.group(), f"[{count} integers]")
-
     def _shadow(self, text: str) -> str:
         """`text` with fillers for the marks: one for source files, behind which a line's number stands."""
 
@@ -261,11 +183,17 @@ class Messages:
         chunks = _WORD.findall(_MARKED.sub(" ", inside))
         known = all(chunk.isascii() and self.vocabulary.knows(chunk) for chunk in chunks)
         words = sum(any(c.isalpha() for c in chunk) for chunk in chunks)
-        short = words <= LONGEST_QUOTE or clauses.is_said(inside) or _REQUEST_LINE.match(_MARKED.sub("", inside))
+        short = (
+            words <= LONGEST_QUOTE or clauses.is_said(inside) or _REQUEST_LINE.match(_MARKED.sub("", inside))
+        )
         start = match.group()[: match.group().index(inside)] if inside else match.group()[:-1]
         if match["before"] or not chunks:
             return self.keep(start) + inside + self.keep(match.group()[-1])
-        spoken = words > 1 and not clauses.is_said(inside) and not clauses.STRONG.isdisjoint(inside.lower().split())
+        spoken = (
+            words > 1
+            and not clauses.is_said(inside)
+            and not clauses.STRONG.isdisjoint(inside.lower().split())
+        )
         if known and short and not spoken:
             return self.keep(match.group())
         return self.keep(start) + self._put("quoted", inside, "[text]") + self.keep(match.group()[-1])
@@ -280,7 +208,11 @@ class Messages:
             known = word.isascii() and (vouched.is_measure(word) or self._knows(word, rooted))
             counts[known] += any(c.isalpha() for c in word)
             slashed = "/" in word and self.vocabulary.knows(word)
-            return word if known else self._put("path" if slashed else "word", word, "[path]" if slashed else "[word]")
+            return (
+                word
+                if known
+                else self._put("path" if slashed else "word", word, "[path]" if slashed else "[word]")
+            )
 
         pieces = _MARKED.split(text)
         for index in range(0, len(pieces), 2):

@@ -32,18 +32,23 @@ _LOG_ID = re.compile(
     re.IGNORECASE,
 )
 _SECRET = re.compile(
-    r"\b(?:password|passwd|passphrase|passcode|pin|otp|(?:2fa|mfa)(?: code)?|code)\b[\"']?(?:\s+(?:is|was))?[\s:=]{1,3}[\"']?\d{4,}"
+    r"\b(?:password|passwd|passphrase|passcode|pin|otp|(?:2fa|mfa)(?: code)?"
+    r"|code)\b[\"']?(?:\s+(?:is|was))?[\s:=]{1,3}[\"']?\d{4,}"
     r"|\b[A-Z][A-Z_]*(?:CODE|PIN|PASS|PASSWORD|SECRET|TOKEN|PWD)=[\"']?\d{3,}",
     re.IGNORECASE,
 )
-_SOMEBODY = re.compile(r"(?<![#\w])(?:user|customer|client|account|member)(?:_id)?\b[\"']?[\s:=]{1,3}[\"']?\d{3,}", re.IGNORECASE)
+_SOMEBODY = re.compile(
+    r"(?<![#\w])(?:user|customer|client|account|member)(?:_id)?\b[\"']?[\s:=]{1,3}[\"']?\d{3,}", re.IGNORECASE
+)
 _DAY = re.compile(
     r"(?<![\d-])(?:19|20)\d\d-[01]\d-[0-3]\d(?!\d|[T _]{1,2}\d\d:)"
     r"|(?<![\d./])[0-3]?\d([./])[0-3]?\d\1(?:19|20)\d\d(?![\d./:])"
 )
 _PLACE = re.compile(r"-?\d{2,3}\.\d{4,}\s*[,;/ ]\s*-?\d{1,3}\.\d{4,}")
 _FOURS = re.compile(r"(?<![\d.,(\[])\b[A-Z]{0,2}\d{2,4}(?: \d{4}){2,}")
-_LOCAL = re.compile(r"(?<![\d.,=:(\[/|-])\b\d{3}[ -]\d{4}\b(?! ?[a-z%\d.,])|(?<=[a-z] )\d{7}(?![\w.]| ?[a-z%])")
+_LOCAL = re.compile(
+    r"(?<![\d.,=:(\[/|-])\b\d{3}[ -]\d{4}\b(?! ?[a-z%\d.,])|(?<=[a-z] )\d{7}(?![\w.]| ?[a-z%])"
+)
 _EIGHT = re.compile(r"(?<![\w.])(?!\d+000\b)\d{8,}(?![\w.])(?! ?(?:bytes|B\b|[KMG]i?B|ns|us))")
 
 

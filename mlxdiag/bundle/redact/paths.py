@@ -30,7 +30,8 @@ ROUTES = (
 LONGEST_ROUTE = 4
 PAIRS = (
     "and/or", "read/write", "prefill/decode", "input/output", "hit/miss", "key/value", "encoder/decoder",
-    "hybrid/recurrent", "metal/cuda", "tokens/sec", "tokens/second", "token/second", "start/stop", "query/key",
+    "hybrid/recurrent", "metal/cuda", "tokens/sec", "tokens/second", "token/second", "start/stop",
+    "query/key",
 )  # fmt: skip
 MEDIA = ("text", "application", "http")
 """First parts of the names of media types and protocols."""

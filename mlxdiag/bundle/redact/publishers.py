@@ -8,14 +8,7 @@ from functools import cache
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
 from mlxdiag.bundle.redact.wordlists import listed
 
-FAMILIES = (
-    "gemma", "codegemma", "functiongemma", "shieldgemma", "medgemma", "recurrentgemma", "paligemma", "llama", "codellama",
-    "qwen", "qwq", "qvq", "mistral", "mixtral", "ministral", "magistral", "devstral", "codestral", "pixtral", "phi", "gpt",
-    "deepseek", "cohere", "aya", "olmo", "olmoe", "smollm", "granite", "exaone", "glm", "chatglm", "kimi",
-    "minimax", "minicpm", "internlm", "hunyuan", "ernie", "falcon", "mamba", "jamba", "lfm", "nemotron", "starcoder",
-    "stablelm", "dbrx", "baichuan", "yi", "plamo", "solar", "apertus", "bailing", "ling", "longcat", "mimo",
-    "nanochat", "openelm", "rwkv", "helium", "bitnet", "afm", "llada", "whisper", "idefics", "llava", "moondream",
-)  # fmt: skip
+FAMILIES = tuple(listed("families.txt"))
 FOLDERS = frozenset(("mlx_lm", "vllm", "transformers", "mlx-c", "mlx", "torch", "c", "cpp"))
 """In the list because libraries' sources lie in them; nobody publishes models there."""
 _STEM = re.compile(r"[a-z]+")

@@ -1,5 +1,5 @@
-"""Rows of numbers in a log's line: shapes are short and stand behind what they are the shape of; token ids are
-neither."""
+"""Rows of numbers in a log's line: shapes are short and stand behind what they are the shape of; token ids
+are neither."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MOST_LARGE = 2
 """Positions and width: no shape has more lengths as large as that."""
 
 _STAMP = re.compile(
-    r"(?:20[23]\d[-/][01]\d[-/][0-3]\d|[01]\d-[0-3]\d)?(?: - |[T _])?(?:[01]\d|2[0-3]):[0-5]\d:[0-6]\d(?:[.,]\d+)?"
+    r"(?:20[23]\d[-/][01]\d[-/][0-3]\d|[01]\d-[0-3]\d)?(?: - |[T _])?(?:[01]\d"
+    r"|2[0-3]):[0-5]\d:[0-6]\d(?:[.,]\d+)?"
     r"(?:Z|[+-]\d\d:?\d\d)?"
 )
 _NO_STAMP = re.compile(r"\d{2,4}-\d\d-\d\d[ T]\d\d:\d\d")
@@ -35,7 +36,9 @@ _TOKENS = re.compile(
 _BARE = re.compile(r"(?<![\w.])-?\d+(?:(?:\s*[,;|/]\s*|\s+-\s+|\s+|-)-?\d+){2,}(?![\w.])")
 _DOTTED = re.compile(r"(?<![\w.+-])\d+(?:\.\d+){2,}(?![\w.])")
 _NAMED = re.compile(r"\b([A-Za-z]\w*)[ =:]{1,2}\d{3,}\b(?!\.)")
-_WORDED = re.compile(r"\b(?!unused|reserved|extra|rtx|gtx|int|uint|float|bfloat|sha)[A-Za-z]+[-_]?\d{4,}\b", re.IGNORECASE)
+_WORDED = re.compile(
+    r"\b(?!unused|reserved|extra|rtx|gtx|int|uint|float|bfloat|sha)[A-Za-z]+[-_]?\d{4,}\b", re.IGNORECASE
+)
 
 
 def private(line: str) -> bool:

@@ -6,20 +6,33 @@ import re
 from collections.abc import Iterator
 
 MACHINES = (
-    "server", "node", "host", "box", "pc", "nas", "machine", "laptop", "desktop", "macbook", "studio", "cluster", "rack",
-    "workstation", "rig",
+    "server", "node", "host", "box", "pc", "nas", "machine", "laptop", "desktop", "macbook",
+    "studio", "cluster", "rack", "workstation", "rig",
 )  # fmt: skip
 PROGRAMS = (
-    "llama", "mlx", "mlxcel", "vllm", "ollama", "api", "http", "https", "web", "omlx", "sglang", "uvicorn", "lm", "inference",
+    "llama", "mlx", "mlxcel", "vllm", "ollama", "api", "http", "https", "web", "omlx", "sglang",
+    "uvicorn", "lm", "inference",
     "multi", "single", "per", "cross", "inter", "intra", "sub", "client", "re", "non",
 )  # fmt: skip
 """What stands before `-server` in the name of a program, and of no machine."""
-COUNTED = ("step", "offset", "idx", "layer", "line", "row", "chunk", "slot", "task", "localhost", "rank", "size", "len")
+COUNTED = (
+    "step", "offset", "idx", "layer", "line", "row", "chunk", "slot",
+    "task", "localhost", "rank", "size", "len",
+)  # fmt: skip
+"""Names before a colon and a number that are no machine's."""
 
 _LETTERS = re.compile(r"(?<![\w'])[A-Za-z](?:[ ._*-]{1,3}[A-Za-z]){4,}(?![\w'])")
 _ESCAPED = re.compile(r"\w%[0-9A-F]{2}\w|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]{2,6};", re.IGNORECASE)
 _FOLDERS = re.compile(r"(?<![\w./\]:>-])(?P<first>[a-z]{4,})/(?P<second>[a-z]{4,})(?![\w.-])")
-_NO_FOLDERS = ("hybrid/recurrent", "prefill/decode", "read/write", "input/output", "encoder/decoder", "token/second", "tokens/second")
+_NO_FOLDERS = (
+    "hybrid/recurrent",
+    "prefill/decode",
+    "read/write",
+    "input/output",
+    "encoder/decoder",
+    "token/second",
+    "tokens/second",
+)
 _PAIRS = re.compile(r"(?<!\w)[0-9A-Fa-f]{2}(?:[ :-][0-9A-Fa-f]{2}){5,}(?!\w)")
 _HEXADECIMAL = re.compile(r"(?<!\w)(?:[0-9A-Fa-f]{2}){5,}(?!\w)")
 _POINTER = re.compile(r"\b0x[0-9A-Fa-f]{6,}\b")
@@ -45,9 +58,11 @@ def private(line: str) -> Iterator[str]:
         yield "an authorization"
     machines = (match["first"].casefold() for match in _MACHINE.finditer(line))
     ports = (match["name"].casefold() for match in _PORT.finditer(line))
-    if any(name not in PROGRAMS for name in machines) or any(name not in COUNTED for name in ports):
-        yield "a host name"
-    elif _NUMBERED.search(line):
+    if (
+        any(name not in PROGRAMS for name in machines)
+        or any(name not in COUNTED for name in ports)
+        or _NUMBERED.search(line)
+    ):
         yield "a host name"
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import string
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import pairwise
 from urllib.parse import unquote, urlsplit
 
-from mlxdiag.bundle.redact import numbers_in, spelt
+from mlxdiag.bundle.redact import noise, numbers_in, spelt
 
 PUBLIC_HOSTS = frozenset({"github.com", "huggingface.co", "docs.python.org", "ml-explore.github.io"})
 PUBLIC_OWNERS = frozenset(
@@ -53,10 +50,6 @@ SHORTEST_KEY = 12
 SURE_KEY = 24
 """Characters from which it need not hold a digit."""
 IDS = ("chatcmpl-", "cmpl-", "req_", "req-", "call_", "msg_", "run-", "resp_")
-SHORTEST_NOISE = 18
-"""Characters of a piece without separators."""
-LEAST_ENTROPY = 3.0
-"""Bits a character. Words and identifiers of this length lie below it, or hold no digit."""
 SUFFIXES = (".local", ".lan", ".internal", ".corp", ".home", ".intranet", ".localdomain", ".box", ".ts.net")
 DOMAINS = (
     ".com",
@@ -140,7 +133,7 @@ def _kinds(token: str, commit: bool, code: bool) -> Iterator[str]:
             yield "a key"
         if plain.startswith(IDS) and any(c.isdigit() for c in plain[4:]) and len(plain) > 10:
             yield "the id of a request"
-        if not code and _is_noise(plain, commit):
+        if not code and noise.is_noise(plain, commit):
             yield "an encoded or random text"
 
 
@@ -281,45 +274,3 @@ def _looks_given(rest: str) -> bool:
 def _is_key(text: str) -> bool:
     issued = text.casefold().startswith(ISSUERS) and len(text) >= SHORTEST_KEY
     return issued and (any(c.isdigit() for c in text) or (len(text) >= SURE_KEY and text.isascii()))
-
-
-def _is_noise(text: str, commit: bool) -> bool:
-    """A long piece of letters and digits that no word explains."""
-    if "+" in text and text[0].isdigit() and "." in text.split("+", 1)[0]:
-        text = text.split("+", 1)[0]  # a version and its build
-    if "=" in text.rstrip("="):
-        return False  # what stands behind the equals sign is a piece of its own
-    pieces = [text, *text.replace("-", " ").replace(".", " ").replace("+", " ").split()]
-    for piece in pieces:
-        body = piece.strip("=")
-        if len(body) < 16 or not all(c in _NOISE for c in body):
-            continue
-        digits = sum(c.isdigit() for c in body)
-        letters = len(body) - digits
-        hexadecimal = set(body.casefold().removeprefix("0x")) <= set("0123456789abcdef")
-        if hexadecimal and letters:
-            if len(body) == 40 and commit:
-                continue
-            return True
-        if digits >= 2 and letters >= 4 and len(body) >= SHORTEST_NOISE and _entropy(body) >= LEAST_ENTROPY:
-            if "_" not in body and "/" not in body:
-                return True
-            if any(len(part) >= 10 and _changes(part) >= 4 for part in body.replace("/", "_").split("_")):
-                return True
-        if len(body) >= 20 and _changes(body) >= 6 and "_" not in body:
-            return True
-    return False
-
-
-_NOISE = frozenset(string.ascii_letters + string.digits + "+/_=")
-
-
-def _changes(text: str) -> int:
-    """How often letters in upper case, in lower case and digits take turns."""
-    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in text if c.isalnum()]
-    return sum(a != b for a, b in pairwise(kinds))
-
-
-def _entropy(text: str) -> float:
-    counts = Counter(text)
-    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())

@@ -1,7 +1,7 @@
 """Which numbers of a message may stay: those for which something vouches.
 
-A number may be a token id, a telephone or a password as well as a length, and nothing in it tells which. So it
-stays only where what stands around it says what it counts (`counters.txt`), and becomes `[n]` elsewhere.
+A number may be a token id, a telephone or a password as well as a length, and nothing in it tells which. So
+it stays only where what stands around it says what it counts (`counters.txt`), and becomes `[n]` elsewhere.
 """
 
 from __future__ import annotations
@@ -25,9 +25,14 @@ LAST_PORT = 65_535
 _NUMBER = re.compile(r"\d+(?:\.\d+)*(?:[eE][-+]?\d+)?")
 _N = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _CHAIN = rf"(?P<n>{_N}(?:\s*(?:->|=>|/|\.\.|→)\s*{_N}|\s+of\s+{_N})?)"
-_NO_LIST = r"(?![\w%])(?!\.\d)(?!\s*(?:->|=>|\.\.)\s*\d)(?!\s*[-,;|/:]\s*-?\d{2,}\b(?!\s*[A-Za-z=]))(?!\s+-?\d{2,}\b(?!\s*[A-Za-z%]))"
+_NO_LIST = (
+    r"(?![\w%])(?!\.\d)(?!\s*(?:->|=>|\.\.)\s*\d)"
+    r"(?!\s*[-,;|/:]\s*-?\d{2,}\b(?!\s*[A-Za-z=]))(?!\s+-?\d{2,}\b(?!\s*[A-Za-z%]))"
+)
+"""No list goes on behind the number."""
 _BEHIND_KEY = re.compile(
-    rf"(?P<key>#?[A-Za-z_][\w.#-]*)(?:\(\))?(?: \([A-Za-z/]+\))?[\"']?(?: [uif]\d\d?)?\s*(?:==?|:|>=|<=|<|>)\s*[\"'(\[]?\s*"
+    rf"(?P<key>#?[A-Za-z_][\w.#-]*)(?:\(\))?(?: \([A-Za-z/]+\))?[\"']?(?: [uif]\d\d?)?\s*(?:==?|:"
+    rf"|>=|<=|<|>)\s*[\"'(\[]?\s*"
     rf"{_CHAIN}{_NO_LIST}"
 )
 _BEHIND_WORD = re.compile(rf"(?<![\w-])(?P<key>[A-Za-z]\w*)\s+(?:is |of |= ?)?\(?{_CHAIN}{_NO_LIST}")
@@ -38,7 +43,8 @@ _BEFORE_UNIT = re.compile(
 _LIST = r"[\[(](?:\s*-?\d+\s*,?)*[\])]"
 _SHAPE = re.compile(
     rf"(?P<key>[A-Za-z_][\w-]*)[\"']?(?:\s+is|\s+are|\s+of)?\s*[=:]?\s*[\"']?(?:torch\.)?(?:Size\()?"
-    rf"(?P<lists>{_LIST}(?:\)?(?:,|;| and| x| vs\.?| into| to| with| ->| !=| ==| but got)*(?: shapes?)?\s*{_LIST})*)"
+    rf"(?P<lists>{_LIST}(?:\)?(?:,|;| and| x| vs\.?| into| to| with| ->| !=| =="
+    rf"| but got)*(?: shapes?)?\s*{_LIST})*)"
 )
 _MAPPED = re.compile(rf"(?P<key>[A-Za-z_]+)=\{{(?:[{HIDDEN}]+: \d{{1,7}}(?:, )?)+\}}")
 """A number for each request, whose id is gone."""
@@ -66,7 +72,8 @@ _SAID: tuple[Pattern[str], ...] = tuple(
             # torch and numpy, in their own words
             r"\btensor [ab] \((?P<n>\d{1,7})\)",
             r"\((?P<n>\d{1,7}x\d{1,7} and \d{1,7}x\d{1,7})\)",
-            r"\((?:size|length|dim(?:ension)?|n)\s*=?\s*(?P<n>\d{1,7})(?: is different from (?P<n2>\d{1,7}))?\)",
+            r"\((?:size|length|dim(?:ension)?"
+            r"|n)\s*=?\s*(?P<n>\d{1,7})(?: is different from (?P<n2>\d{1,7}))?\)",
             r"\b(?:length|size|dimension|limit|width|axis) \((?P<n>\d{1,7})\)",
             r"\b(?:got|have|has|expected|requires|dimensions:|contains|of|is different from) (?P<n>\d{1,7})"
             r"(?: and (?P<n2>\d{1,7}))?(?= (?:elements?|dimensions?|instead|but|for|and|is|in|\()|[.)]|$)",
@@ -86,7 +93,7 @@ _SAID: tuple[Pattern[str], ...] = tuple(
         ),
     )
 )
-"""What vouches without a list of words: request lines, loopback ports, source lines, the libraries' errors."""
+"""What vouches without a list: request lines, loopback ports, source lines, the libraries' errors."""
 
 _SMALL = re.compile(r"\d{1,2}\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,2}\Z")
 _LONG = re.compile(r"(?<![\d.])\d{3,}(?![\d.])")
@@ -225,4 +232,6 @@ def is_measure(word: str) -> bool:
     """`12.4GB`, `1.5s`, `31%`: a number and its unit in one word."""
     match = _MEASURE.match(word)
     unit = match["unit"].lower() if match is not None else ""
-    return match is not None and unit in words("units") | {"%"} and plausible(match["n"], size=unit[-1] == "b")
+    return (
+        match is not None and unit in words("units") | {"%"} and plausible(match["n"], size=unit[-1] == "b")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 
@@ -9,3 +10,16 @@ def listed(name: str) -> list[str]:
     """The words of a list; lines that begin with # are about it."""
     text = files("mlxdiag.bundle.redact").joinpath(name).read_text("utf-8")
     return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
+
+
+@cache
+def section(name: str, title: str) -> frozenset[str]:
+    """The words of a list under `[title]`."""
+    found: dict[str, set[str]] = {}
+    under = ""
+    for word in listed(name):
+        if word.startswith("[") and word.endswith("]") and len(word) > len("[]"):
+            under = word.strip("[]")
+        else:
+            found.setdefault(under, set()).add(word)
+    return frozenset(found[title])
