@@ -79,7 +79,7 @@ def _left_out(account: Account) -> str:
     if account.asked:
         asked = ", ".join(account.asked)
         return f"Prompts, paths, addresses and keys were left out; put in on request: {asked}."
-    return "No prompt, answer, token id, private name, path, address or key is in here."
+    return "No prompt or answer, no token id of either, no private name, path, address or key is in here."
 
 
 def title(account: Account) -> str:
