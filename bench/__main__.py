@@ -19,6 +19,7 @@ def main() -> None:
         "replay": lambda: replaying.measure(options.rounds),
         "record": lambda: recording.measure(options.rounds),
         "plants": planting.measure,
+        "plants-torch": planting.measure_torch,
         "audit": lambda: auditing.measure(options.audit_families),
     }
     for name, part in parts.items():
@@ -41,7 +42,9 @@ def _options() -> argparse.Namespace:
         "--megabytes", type=int, default=200, help="size of the big trace file (default 200; try 1000)"
     )
     parser.add_argument(
-        "--only", nargs="*", choices=("memory", "startup", "inspect", "replay", "record", "plants", "audit")
+        "--only",
+        nargs="*",
+        choices=("memory", "startup", "inspect", "replay", "record", "plants", "plants-torch", "audit"),
     )
     parser.add_argument("--audit-families", nargs="*", default=(), help="default: all, which takes minutes")
     return parser.parse_args()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 from bench.clock import Result, at_least, fact
-from mlxdiag.audit.cell import ORACLES
+from mlxdiag.audit.cell import ORACLES, Scenario
 from mlxdiag.audit.judge import noise
-from mlxdiag.audit.plants.plant import Plant
 from mlxdiag.audit.plants.plants import PLANTS
 from mlxdiag.audit.plants.trials import Attempt, attempts
-from mlxdiag.audit.schedules.scenarios import SCENARIOS
+from mlxdiag.audit.schedules.scenarios import DRIVEN, SCENARIOS, TRANSFORMERS
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import zoo
 
@@ -35,23 +35,44 @@ FAMILIES = (
 """Rings, sinks, no window, blocks, shared keys, rings without a window in their masks, recurrent layers with
 and without attention, compound caches, latent attention, experts."""
 
+TORCH_FAMILIES = ("gemma3_text", "gpt_oss", "llama4_text", "llama", "lfm2")
+"""Windows with sdpa, and with eager attention and sinks; blocks; no window, so that caches are quantised;
+convolutions."""
+FORWARDS = tuple(scenario for scenario in TRANSFORMERS if scenario.name not in DRIVEN)
+
 LETTERS = {"geometry": "g", "visibility": "v", "parity": "p", "crash": "c"}
 
 
 def measure() -> Iterator[Result]:
     """One line a plant, a table of plants and scenarios, and how many of those that show are found."""
+    yield from _measured(FAMILIES, _in, PLANTS, SCENARIOS)
+
+
+def measure_torch() -> Iterator[Result]:
+    """The same in transformers."""
+    from mlxdiag.audit.plants.torch.plants import PLANTS as OTHERS
+
+    yield from _measured(TORCH_FAMILIES, _in_torch, OTHERS, FORWARDS)
+
+
+def _measured(
+    families: Sequence[str],
+    tries: Callable[[str], list[Attempt] | str],
+    plants: Sequence[Any],
+    scenarios: Sequence[Scenario],
+) -> Iterator[Result]:
     found: list[Attempt] = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for family, tried in zip(FAMILIES, pool.map(_in, FAMILIES), strict=True):
+        for family, tried in zip(families, pool.map(tries, families), strict=True):
             if isinstance(tried, str):
                 yield fact(f"planted in {family}: nothing", tried)
             else:
                 found += tried
-    for plant in PLANTS:
+    for plant in plants:
         of_plant = [attempt for attempt in found if attempt.plant == plant.name]
         yield fact(f"planted: {plant.name}", summary(of_plant))
         yield from unseen(plant, [attempt for attempt in of_plant if attempt.observable])
-    for line in table(found):
+    for line in table(found, plants, scenarios):
         print(line)
     observable = [attempt for attempt in found if attempt.observable]
     killed = sum(attempt.killed for attempt in observable)
@@ -62,7 +83,7 @@ def measure() -> Iterator[Result]:
             yield fact(f"SURVIVED: {attempt.plant}", f"{attempt.family}, {attempt.scenario}")
 
 
-def unseen(plant: Plant, observable: Sequence[Attempt]) -> Iterator[Result]:
+def unseen(plant: Any, observable: Sequence[Attempt]) -> Iterator[Result]:
     """Oracles that never saw a fault which showed, and why."""
     for oracle in ORACLES:
         if observable and not any(oracle in attempt.caught_by for attempt in observable):
@@ -85,18 +106,20 @@ def summary(found: Sequence[Attempt]) -> str:
     return f"{told}; {declined} declined by the library" if declined else told
 
 
-def table(found: Iterable[Attempt]) -> Iterator[str]:
+def table(
+    found: Iterable[Attempt], plants: Sequence[Any] = PLANTS, scenarios: Sequence[Scenario] = SCENARIOS
+) -> Iterator[str]:
     """Plants down, scenarios across: who saw it in any family; "!" where it showed and nobody did, "." where
     it acted and nothing came of it.
     """
     cells: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in found:
         cells.setdefault((attempt.plant, attempt.scenario), []).append(attempt)
-    used = [scenario.name for scenario in SCENARIOS if any(key[1] == scenario.name for key in cells)]
+    used = [scenario.name for scenario in scenarios if any(key[1] == scenario.name for key in cells)]
     for number, name in enumerate(used, 1):
         yield f"{number:4}  {name}"
     yield " " * 24 + "".join(f"{number:>5}" for number in range(1, len(used) + 1))
-    for plant in PLANTS:
+    for plant in plants:
         row = [cells.get((plant.name, scenario), []) for scenario in used]
         if any(row):
             yield f"{plant.name:24}" + "".join(f"{mark(cell):>5}" for cell in row)
@@ -117,3 +140,22 @@ def _in(family: str) -> list[Attempt] | str:
         return str(instance)
     floor = noise.floor(instance)
     return [one for scenario in SCENARIOS for one in attempts(instance, scenario, PLANTS, noise=floor)]
+
+
+def _in_torch(family: str) -> list[Attempt] | str:
+    """As `_in`, on one thread."""
+    from mlxdiag.audit.libraries.table import named
+    from mlxdiag.audit.plants.torch.plants import NOTHING
+    from mlxdiag.audit.plants.torch.plants import PLANTS as OTHERS
+
+    library = named("transformers")
+    loaded = library.load()
+    instance = loaded if isinstance(loaded, Skipped) else library.tiny(family, 0)
+    if isinstance(instance, Skipped):
+        return str(instance)
+    floor = noise.floor(instance)
+    return [
+        one
+        for scenario in FORWARDS
+        for one in attempts(instance, scenario, OTHERS, noise=floor, nothing=NOTHING)
+    ]
