@@ -12,7 +12,7 @@ from mlxdiag.inspect.effect import benign_verify, fallback_is_right, in_effect, 
 from mlxdiag.inspect.visibility import observe
 from mlxdiag.traces.types import Attention, Entry
 
-FALLBACKS = ("windowed", "causal", "sliced", "none")
+FALLBACKS = ("windowed", "causal", "sliced", "oldest", "none")
 
 
 def call(**fields):
@@ -20,7 +20,10 @@ def call(**fields):
 
 
 def fallback_mask(fallback, q, k, window):
-    """What the four fallbacks amount to on chronological keys, as the consumers in mlxcel build them."""
+    """What the fallbacks amount to on chronological keys, as the consumers in mlxcel build them; oldest as
+    the sdpa attention of transformers does."""
+    if fallback == "oldest":
+        return np.tri(q, k, dtype=bool)
     query, key = np.arange(q)[:, None] + k - q, np.arange(k)[None]
     causal = key <= query
     if fallback == "windowed":

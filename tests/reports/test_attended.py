@@ -74,6 +74,16 @@ def test_no_mask_on_several_queries_shows_the_future():
     assert [members(query, look.FUTURE) for query in row.queries] == [{1, 2}, {2}, set()]
 
 
+def test_keys_cut_to_the_oldest_show_the_start_of_the_sequence():
+    """Twelve keys held, five new: query i sees keys 0 to i."""
+    (row,) = rows(
+        SLIDING + "{rows: [{offset: 12, tokens: 5}], attention: [{family: full, k: 17, mask: null, "
+        "fallback: oldest}]}"
+    )
+    assert row.origin == look.DERIVED
+    assert [seen_by(query) for query in row.queries] == [set(range(i + 1)) for i in range(5)]
+
+
 def test_one_query_on_a_ring_sees_the_keys_it_returns():
     (row,) = rows(
         SLIDING + "{rows: [{offset: 9, tokens: 1}], attention: [{family: sliding, k: 4, mask: null}]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -195,6 +196,23 @@ class TestSteps:
         """GPT-Neo calls no attention function: its keys are seen, its mask is not."""
         step = Driver("gpt_neo", "eager", level="shapes").feed(range(5))
         assert [(e.layer, e.k, e.manual) for e in step.attention] == [(n, 5, True) for n in range(4)]
+
+    def test_an_attention_call_that_mixes_no_tokens_of_the_sequence(self) -> None:
+        """A vision tower's layers are numbered too; they are not causal, and no cache knows their keys."""
+        driver = Driver("gemma3_text", "sdpa", level="shapes")
+        module = SimpleNamespace(layer_idx=1, is_causal=False)
+
+        def look(*_: Any) -> None:
+            attend = modeling_utils.ALL_ATTENTION_FUNCTIONS.get_interface("sdpa", run)
+            patches = torch.zeros(1, 1, 9, 4)
+            attend(module, patches, patches, patches, None)
+
+        handle = driver.model.model.model.layers[2].register_forward_pre_hook(look)
+        try:
+            step = driver.feed(range(5))
+        finally:
+            handle.remove()
+        assert [(event.layer, event.k) for event in step.attention] == [(n, 5) for n in range(4)]
 
     def test_attention_over_residuals_is_no_token_mixing(self) -> None:
         """Inkling 2 attends over the outputs of earlier blocks in place of adding them up."""

@@ -35,6 +35,13 @@ class PaddingMaskTooShort(Rule):
 steps:
 - {rows: [{offset: 12, tokens: 5}], attention: [{family: full, k: 17, mask: [1, 1, 5, 17], key_padding: 5}]}
 """,
+        # The same with everything else recorded, and right.
+        """
+model: {layers: {full: {attention: full, cache: dense}}}
+steps:
+- {rows: [{offset: 12, tokens: 5}], attention: [{family: full, offset: 12, q: 5, k: 17, mask: [1, 1, 5, 17],
+   key_padding: 5}]}
+""",
         # One token of one column.
         """
 model: {layers: {sliding: {attention: sliding, window: 8}}}

@@ -58,6 +58,12 @@ steps:
 - {rows: [{offset: 512, tokens: 160}], attention: [{family: sliding, k: 671, mask: [1, 1, 160, 671],
    builder: causal}]}
 """,
+        """
+model: {layers: {sliding: {attention: sliding, cache: dense, window: 512}}}
+steps:
+- {rows: [{offset: 600, tokens: 160}], attention: [{family: sliding, offset: 600, q: 160, k: 760,
+   mask: [1, 1, 160, 760], builder: padded}]}
+""",
     )
     quiet = (
         # The library's own causal mask, while everything fits into the window.
