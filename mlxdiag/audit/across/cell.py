@@ -9,8 +9,17 @@ from typing import Any, Literal
 
 import msgspec
 
+from mlxdiag.audit.cell import Scenario
+
 SCHEMA = "mlxdiag.across/1"
 CODE = "MD403"
+
+SAVED = Scenario(
+    name="as-saved",
+    title="the folder that transformers 5 writes, read by mlx-lm as it is; one pass longer than the window",
+    group="saved",
+)
+"""Beside the scenarios of the audit, which run what is published."""
 
 Result = Literal["agree", "differ", "own", "refused", "crash", "skipped"]
 """agree: every position's logits lie within the tolerance. differ: not so. own: not so either, and yet the

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from mlxdiag.audit.across import meaning
-from mlxdiag.audit.across.cell import CODE, Cell, Row, row_of
+from mlxdiag.audit.across.cell import CODE, SAVED, Cell, Result, Row, row_of
 from mlxdiag.audit.across.compared import Compared, compare
 from mlxdiag.audit.across.parting import Parting, find
 from mlxdiag.audit.across.watched import Watched
@@ -23,6 +23,7 @@ from mlxdiag.audit.judge.reading import REFUSALS
 from mlxdiag.audit.judge.tame import kind, tamed
 from mlxdiag.audit.judge.trial import RefusedError
 from mlxdiag.audit.schedules import schedules
+from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models import convert
 from mlxdiag.models.convert.pair import MLX, TORCH, Pair
@@ -31,6 +32,8 @@ from mlxdiag.replay.oracle import histories
 LIBRARIES = (TORCH, MLX)
 ASKS_FIRST = "Call `activate_past_recording` before"
 """What transformers says of tokens that are taken back though nobody had told it to keep what they need."""
+LONGEST = "fresh-over-window"
+"""The scenario whose schedule `SAVED` runs."""
 LISTED = 16
 """Positions of a visible set that a cell's evidence holds."""
 
@@ -228,10 +231,25 @@ def compare_family(
         return
     results = []
     for scenario in scenarios:
-        cell = session.cell(scenario)
+        cell = as_saved(session) if scenario is SAVED else session.cell(scenario)
         results.append(cell)
         yield cell
     yield row_of(family, results, session.noise, time.perf_counter() - started)
+
+
+def as_saved(session: Session) -> Cell:
+    """The very folder that transformers 5 writes, which nobody has put into the published form."""
+    started = time.perf_counter()
+    family = session.pair.family
+    pair = convert.of_instance(session.pair.torch, family, form="saved")
+    if isinstance(pair, convert.Apart):
+        result: Result = "crash" if pair.kind == "broken" else "refused"
+        cell = Cell(family=family, scenario=SAVED.name, result=result, library=pair.library, reason=str(pair))
+    else:
+        cell = Session(pair, session.seed).cell(named(LONGEST))
+        cell.scenario = SAVED.name
+    cell.seconds = time.perf_counter() - started
+    return cell
 
 
 def apart(family: str, why: convert.Apart, seconds: float) -> Row:

@@ -10,7 +10,7 @@ import msgspec
 
 from mlxdiag.audit.across import tasks
 from mlxdiag.audit.across.causes import Causes, group
-from mlxdiag.audit.across.cell import Across, Cell, Row, row_of
+from mlxdiag.audit.across.cell import SAVED, Across, Cell, Row, row_of
 from mlxdiag.audit.engine.death import failed, message, where
 from mlxdiag.audit.engine.messages import Ended, Item
 from mlxdiag.audit.engine.names import pick
@@ -50,7 +50,7 @@ Watcher = Callable[[Progress], None]
 def scenarios() -> tuple[str, ...]:
     """Those that both libraries can run, in the order of the table."""
     held = set(names(TORCH))
-    return tuple(name for name in names(MLX) if name in held)
+    return (*(name for name in names(MLX) if name in held), SAVED.name)
 
 
 def run(wanted: Wanted, *, causes: Causes, watch: Watcher | None = None) -> Across:

@@ -8,6 +8,6 @@ layouts change.
 
 from __future__ import annotations
 
-from mlxdiag.models.convert.pair import Apart, Pair, tiny
+from mlxdiag.models.convert.pair import Apart, Pair, of_instance, tiny
 
-__all__ = ["Apart", "Pair", "tiny"]
+__all__ = ["Apart", "Pair", "of_instance", "tiny"]
