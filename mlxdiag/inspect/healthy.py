@@ -122,7 +122,7 @@ class Healthy:
                 return False
             if a.key_padding is not None and a.key_padding < cursor + q:  # type: ignore[operator]
                 return False
-            if window and k > window and a.builder in PLAIN_BUILDERS:  # type: ignore[operator]
+            if window and k > window and a.builder in PLAIN_BUILDERS:
                 return False
             if mask is None or mask.__class__ is str:
                 if padded or (window and k > window):

@@ -67,7 +67,7 @@ def _before(
     """The state of a layer's cache before it is given `keys` [B, H, L, D]."""
     frame.layer = index
     layers = cache.layers
-    layer = layers[index] if index < len(layers) else None
+    layer: Any = layers[index] if index < len(layers) else None
     batch, _, q, _ = keys.shape
     if layer is None:
         # Made by the call itself, as a copy of one class; what it is, is seen afterwards.

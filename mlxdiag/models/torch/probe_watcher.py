@@ -84,5 +84,5 @@ def _first_column(positions: Any, feeding: Feeding | None) -> Offset:
     columns = np.zeros(rows, np.int64)
     if feeding is not None and feeding.real.shape == positions.shape:
         columns = np.argmax(feeding.real, axis=1)
-    first = (positions[np.arange(rows), columns] - columns).tolist()
+    first: list[int] = (positions[np.arange(rows), columns] - columns).tolist()
     return first[0] if len(set(first)) == 1 else first
