@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-import numpy as np
 from transformers import cache_utils
 from transformers.modeling_utils import AttentionInterface
 
@@ -90,7 +89,7 @@ def recorded(instance: Instance, effect: Effect) -> Iterator[None]:
             finally:
                 inside.pop()
             seen = out.logits if getattr(instance, "head", None) is None else out.last_hidden_state
-            effect.outputs.append((ids, np.array(seen.detach().float())))
+            effect.outputs.append((ids, seen.detach().float().numpy()))
             return out
 
         return forward

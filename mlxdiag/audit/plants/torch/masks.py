@@ -55,13 +55,13 @@ def padding_shown(bed: Bed) -> None:
     bed.function(masking_utils, "padding_mask_function", wrap)
 
 
-def blocks_ignore_padding(bed: Bed) -> None:
-    """Blocks of chunked attention are counted from the first slot, padding included."""
+def blocks_dropped(bed: Bed) -> None:
+    """Chunked attention without its blocks: plain causal."""
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        def chunked_overlay(chunk_size: int, left_padding: Any) -> Any:
-            bed.note(bool(left_padding.any()))
-            return original(chunk_size, left_padding * 0)
+        def chunked_overlay(_chunk_size: int, left_padding: Any) -> Any:
+            bed.note(True)
+            return original(EVERYTHING, left_padding)
 
         return chunked_overlay
 
