@@ -44,6 +44,7 @@ PARTS = {
         preload="mlxdiag.audit.engine.tasks:preload_transformers",
         describe="mlxdiag.audit.engine.tasks:describe_transformers",
         audit="mlxdiag.audit.engine.tasks:audit_transformers",
+        apart="mlxdiag.audit.engine.tasks:audit_apart_transformers",
     ),
 }
 """By library."""

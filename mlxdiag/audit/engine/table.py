@@ -1,7 +1,7 @@
 """The columns of the audit's table: the scenarios of one process, and those that split a model over two.
 
-The last two are named in `distributed.rank` as well, which needs numpy: the command line and the reports
-read their columns here, and import neither it nor the library.
+The last two are named in `distributed.told` as well: the command line and the reports read their columns
+here, and import nothing that a rank needs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ COLUMNS = tuple(dict.fromkeys((*SCENARIOS, *DISTRIBUTED, *TRANSFORMERS)))
 NAMES = tuple(scenario.name for scenario in (*SCENARIOS, *DISTRIBUTED))
 USUAL = tuple(scenario.name for scenario in SCENARIOS)
 APART = tuple(scenario.name for scenario in DISTRIBUTED)
+SPLIT = ("tensor-parallel",)
+"""Those of transformers among them."""
 
 
 def names(library: str) -> tuple[str, ...]:
     """Every scenario that a library can be asked for, in the order of its table."""
-    return tuple(scenario.name for scenario in TRANSFORMERS) if library == "transformers" else NAMES
+    return (*usual(library), *SPLIT) if library == "transformers" else NAMES
 
 
 def usual(library: str) -> tuple[str, ...]:
     """Those that run where none is named."""
-    return names(library) if library == "transformers" else USUAL
+    return tuple(scenario.name for scenario in TRANSFORMERS) if library == "transformers" else USUAL

@@ -125,7 +125,16 @@ def _audit(library: str, family: str, scenarios: list[str], seed: int, device: s
 
 
 def audit_apart(families: list[str], scenarios: list[str], seed: int) -> Iterator[Any]:
-    """The cells of families that are split over several processes, in any order."""
+    """The cells of families of mlx-lm that are split over several processes, in any order."""
+    yield from _audit_apart(LIBRARY, families, scenarios, seed)
+
+
+def audit_apart_transformers(families: list[str], scenarios: list[str], seed: int) -> Iterator[Any]:
+    """As `audit_apart`."""
+    yield from _audit_apart("transformers", families, scenarios, seed)
+
+
+def _audit_apart(library: str, families: list[str], scenarios: list[str], seed: int) -> Iterator[Any]:
     from mlxdiag.audit.distributed.distributed import audit_distributed
 
-    yield from audit_distributed(families, seed, scenarios=scenarios)
+    yield from audit_distributed(families, seed, library=library, scenarios=scenarios)

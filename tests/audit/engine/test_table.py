@@ -1,14 +1,20 @@
 """The columns that are named twice are the same."""
 
-from mlxdiag.audit.distributed import rank
+from mlxdiag.audit.distributed import distributed, told
 from mlxdiag.audit.engine import table
 
 
 def test_the_columns_of_split_models_are_those_that_are_run():
-    assert table.APART == (rank.TENSOR, rank.PIPELINE)
+    assert table.APART == (told.TENSOR, told.PIPELINE)
 
 
 def test_no_column_is_named_twice_and_the_usual_ones_leave_the_split_models_out():
     assert len(set(table.NAMES)) == len(table.NAMES)
     assert set(table.USUAL).isdisjoint(table.APART)
     assert (*table.USUAL, *table.APART) == table.NAMES
+
+
+def test_transformers_is_split_in_the_ways_that_its_ranks_know():
+    usual = table.usual("transformers")
+    assert table.names("transformers") == (*usual, *distributed.KINDS["transformers"])
+    assert set(usual).isdisjoint(table.APART)

@@ -1,4 +1,4 @@
-"""A rank of a distributed trial on a broken library: `python -m tests.audit.faulty_rank REPORT SEED ITEM...`.
+"""A rank on a broken library: `python -m tests.audit.distributed.ring.faulty_rank FOLDER SEED ITEM...`.
 
 Each of four families is broken in its own way; the others are as they are.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from mlx_lm.models import gpt_oss, llama, ministral3, qwen3
 
-from mlxdiag.audit.distributed import rank as distributed_rank
+from mlxdiag.audit.distributed.ring import rank
 
 
 def sinks_not_split(model: Any, group: Any) -> None:
@@ -48,4 +48,4 @@ if __name__ == "__main__":
     qwen3.Model.shard = raises
     llama.Model.shard = dies
     ministral3.Model.shard = hangs
-    distributed_rank.main(sys.argv[1:])
+    rank.main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""mlx-lm over MLX's ring: tensor parallel, and pipeline."""
