@@ -105,11 +105,14 @@ def uids_of(cache: Any, on_copy: OnCopy | None = None) -> list[int]:
     layers = getattr(cache, "layers", None)
     if not isinstance(layers, list):
         return []
-    return [
-        tag_of(layer, index, on_copy).uid
-        for index, layer in enumerate(layers)
-        if hasattr(layer, "__dict__") and kind_of(type(layer)) != "unknown"
-    ]
+    found = []
+    for index, layer in enumerate(layers):
+        tag = layer.__dict__.get(ATTRIBUTE)
+        if tag is not None and tag.home == id(layer):
+            found.append(tag.uid)
+        elif kind_of(type(layer)) != "unknown":
+            found.append(tag_of(layer, index, on_copy).uid)
+    return found
 
 
 def _window(layer: Any, kind: str) -> int | None:
