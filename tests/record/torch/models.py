@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedTokenizerFast
 
-WINDOW, VOCABULARY, LAYERS = 16, 300, 4
+WINDOW, VOCABULARY, LAYERS = 16, 300, 2
 PAD, EOS, BOS, TURN, UNKNOWN = "<pad>", "<eos>", "<bos>", "<start_of_turn>", "<unk>"
 SPECIALS = (PAD, EOS, BOS, TURN, UNKNOWN)
 TEMPLATE = (
@@ -23,8 +23,8 @@ def build(seed: int = 0, **more: Any) -> Any:
     """Random weights, large enough that what a query attends to changes what is chosen."""
     settings: dict[str, Any] = {
         "vocab_size": VOCABULARY,
-        "hidden_size": 64,
-        "intermediate_size": 64,
+        "hidden_size": 32,
+        "intermediate_size": 32,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,

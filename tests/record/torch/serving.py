@@ -17,7 +17,6 @@ from openai import OpenAI
 from tests.record.serving import START, STOP, environment, free_port, recorded, wait_until_up
 from tests.record.torch import models
 
-
 PATIENCE = 5.0
 """Seconds until the second Ctrl-C."""
 
@@ -123,8 +122,6 @@ def send(client: OpenAI, model: Path, request: Request, ident: str) -> Answer:
 
 def _told(answer: Answer, chunk: Any) -> Answer:
     if chunk.usage is not None:
-        answer = answer._replace(
-            prompt=chunk.usage.prompt_tokens, completion=chunk.usage.completion_tokens
-        )
+        answer = answer._replace(prompt=chunk.usage.prompt_tokens, completion=chunk.usage.completion_tokens)
     finish = chunk.choices[0].finish_reason if chunk.choices else None
     return answer._replace(chunks=answer.chunks + 1, finish=finish or answer.finish)

@@ -1,4 +1,4 @@
-"""`transformers serve`, a real process with real clients: the trace accounts for every token of every request."""
+"""`transformers serve`, a real process with real clients: every token of every request is in the trace."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=[PLAIN, BATCHED], ids=["plain", "batched"])
-def served(
-    request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Served:
+def served(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Served:
     trace = tmp_path_factory.mktemp("served") / "t.yaml"
     with serving.server(model, trace, *request.param) as client:
         answers = serving.send_all(client, model, REQUESTS)
