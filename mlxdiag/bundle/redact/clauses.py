@@ -31,6 +31,8 @@ WEAK = frozenset(
 """Two of them do."""
 LONGEST_LIST = 7
 """Words in a row without any of these: names of parts and flags, as libraries string them together."""
+LONGEST_IN_PROGRAMS = 12
+"""The same in a line of program text, whose operators may be words."""
 MOST_TAGS = 2
 """Of a record, as `[rope]` before the message."""
 MOST_SPOKEN = 1
@@ -108,7 +110,8 @@ def _is_sentence(words: list[str], strong: frozenset[str]) -> bool:
     if len(words) < PIECE:
         return False
     weak = sum(word in WEAK for word in words) if strong is STRONG else 0
-    return any(word in strong for word in words) or weak >= 2 or len(words) > LONGEST_LIST
+    longest = LONGEST_LIST if strong is STRONG else LONGEST_IN_PROGRAMS
+    return any(word in strong for word in words) or weak >= 2 or len(words) > longest
 
 
 def _is_known(words: list[str]) -> bool:

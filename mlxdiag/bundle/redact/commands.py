@@ -63,8 +63,9 @@ def clean(text: str, hidden: re.Pattern[str], vocabulary: Vocabulary, put: Put, 
             done.append(piece)
             active, repeats = active and (whole or piece not in _OPERATORS), False
         else:
-            mark = put("positional", piece, "" if repeats else "[text]")
-            done.append(mark)
+            if repeats:
+                done.pop()  # the blank between two pieces of one text
+            done.append(put("positional", piece, "" if repeats else "[text]"))
             repeats = True
     return "".join(done) + text[at:]
 

@@ -25,7 +25,7 @@ _ESCAPES = re.compile(
 )
 _POINTER = re.compile(r"(?<!\w)0x[0-9a-fA-F]+(?!\w)")
 _HEX_TEXT = re.compile(r"(?<!\w)(?=[0-9a-fA-F]*[a-fA-F])(?=[0-9a-fA-F]*\d)(?:[0-9a-fA-F]{2}){4,}(?!\w)")
-_HEX = re.compile(r"(?<!\w)(?:0x)?[0-9a-fA-F]{16,}(?!\w)")
+_HEX = re.compile(r"(?<!\w)(?<!\d\.)(?:0x)?[0-9a-fA-F]{16,}(?!\w)")
 _ENCODED = re.compile(r"(?<![\w/+=-])[A-Za-z0-9+/_=-]{20,}={0,2}")
 _INTEGERS = re.compile(
     rf"[\[(]?-?\d+(?:\s*[,;]\s*|\s+)(?:-?\d+(?:\s*[,;]\s*|\s+)){{{LONGEST_SHAPE - 1},}}-?\d+[\])]?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|[IWE])"
+LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|[IWE](?=\d{4} ))"
 MONTHS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 YEAR = r"20[23]\d"
 """Of a log that this program may meet; a date of birth lies before."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from mlxdiag.bundle.redact import heads, keyed
 from mlxdiag.bundle.redact.message import Messages
-from mlxdiag.bundle.redact.opened import Opened
+from mlxdiag.bundle.redact.opened import Opened, begins_turn
 from mlxdiag.bundle.redact.paths import LIBRARIES, PACKAGES
 
 LONGEST_LINE = 20_000
@@ -221,11 +221,11 @@ class Lines:
             return head + self._messages.clean(rest)
         stamp = heads.stamp(rest)
         known = stamp is not None or _JSON.match(rest) or any(p.match(rest) for _, p in RECORDS)
+        command = known and _COMMAND.match(rest) is not None
+        if not command and not self._opened.open and (keyed.goes_on(rest) or begins_turn(rest)):
+            self._goes_on = NO_TIME if stamp is None else stamp
         if not known:
             return self._out("line", line)
-        command = _COMMAND.match(rest) is not None
-        if not command and not self._opened.open and keyed.goes_on(rest):
-            self._goes_on = NO_TIME if stamp is None else stamp
         return head + self._messages.clean(rest, command=command)
 
     def _sender(self, line: str) -> tuple[str, str]:

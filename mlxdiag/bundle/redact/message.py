@@ -224,6 +224,8 @@ class Messages:
 
     def _knows(self, word: str, rooted: bool) -> bool:
         """Words of the list; with a slash between them only where it is no folder of somebody's."""
+        if not any(c.isalpha() for c in word):
+            return True  # a number that something vouched for
         if _NO_MEASURE.match(word) or not self.vocabulary.knows(word):
             return False
         return "/" not in word or paths.is_plain(word, self.vocabulary, rooted=rooted)

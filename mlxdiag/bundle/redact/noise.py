@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 from collections import Counter
 from itertools import pairwise
@@ -36,11 +37,13 @@ def is_noise(text: str, commit: bool) -> bool:
                 return True
             if any(len(part) >= 10 and _changes(part) >= 4 for part in body.replace("/", "_").split("_")):
                 return True
-        if len(body) >= 20 and _changes(body) >= 6 and "_" not in body:
+        if len(body) >= 20 and _changes(body) >= 6 and "_" not in body and not _CAMEL.match(body):
             return True
     return False
 
 
+_CAMEL = re.compile(r"(?:[A-Z]{1,4}[a-z]{2,}){2,}\Z")
+"""A class's name, as `RepositoryNotFoundError`."""
 _NOISE = frozenset(string.ascii_letters + string.digits + "+/_=")
 
 

@@ -17,6 +17,20 @@ _SMILEY = re.compile(r"[:;]-?\Z")
 _MARKUP = re.compile(r"\s*(?:```|~~~)\w*\s*\Z")
 
 
+_TURN = re.compile(
+    r"<start_of_turn>|<\|(?:im_start|start_header_id|start|user|assistant|system|turn)\|?>|\[INST\]"
+    r"|^\s*(?:### )?(?:Instruction|Response|Human|Assistant|User|Prompt|Question)\s*:\s*(?![\s\d])?\D*$",
+    re.IGNORECASE,
+)
+_TURN_ENDS = re.compile(r"<end_of_turn>|<\|(?:im_end|eot_id|end|eom_id)\|>|\[/INST\]")
+
+
+def begins_turn(line: str) -> bool:
+    """Whether a turn of a conversation begins in the line and goes on in the next."""
+    turn = _TURN.search(line)
+    return turn is not None and _TURN_ENDS.search(line, turn.end()) is None
+
+
 class Opened:
     """Stateful, one a log: brackets and quotes that are open at the end of the line."""
 
@@ -71,7 +85,8 @@ class Opened:
             if line.startswith(quote, at):
                 self._quote, self._depth = quote, 0
                 return at + len(quote)
-        if character == "`" or character == '"' or (character == "'" and _begins(line, at)):
+        inch = character == '"' and line[at - 1 : at].isdigit() and not line[at + 1 : at + 2].isalnum()
+        if character == "`" or (character == '"' and not inch) or (character == "'" and _begins(line, at)):
             self._quote, self._depth = character, 0
         elif character in "([{":
             if not (character == "(" and _SMILEY.search(line[:at])):

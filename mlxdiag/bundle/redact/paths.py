@@ -39,7 +39,9 @@ LONGEST_SYMBOL = 3
 """Letters of what is no folder: `K/V`, `tok/s`, `CPU/GPU`."""
 
 _QUOTED = re.compile(r"(?P<quote>[\"'])(?P<path>(?:/|~/|[A-Za-z]:[\\/]|\\\\)[^\"'\n]*)(?P=quote)")
-_VOLUME = re.compile(r"/(?:Volumes|media|mnt|Users|home)/[^/\n\"',;:]+(?:/[^\s\"'`,;:()\[\]{}<>]*)?")
+_VOLUME = re.compile(
+    r"(?:\b[A-Za-z]:)?/(?:Volumes|media|mnt|Users|home)/[^/\n\"',;:]+(?:/[^\s\"'`,;:()\[\]{}<>]*)?"
+)
 _BARE = re.compile(r"(?<![\w.:/\ue001-])\.{0,2}/(?:\\.|[^\s\"'`,;:()\[\]{}<>\\])+")
 
 
