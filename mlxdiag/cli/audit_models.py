@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from mlxdiag.cli import options
-from mlxdiag.cli.audit_result import Given, finish, finish_all
+from mlxdiag.cli.audit_result import Given, finish
 from mlxdiag.cli.settings import Settings, refuse_overwriting, settle
 from mlxdiag.cli.streams import complain, put
 from mlxdiag.errors import CLEAN, UnjudgedError, UsageError
@@ -64,7 +64,7 @@ def main(
             "--against",
             metavar="VERSION_OR_PATH",
             help="Run the same cells on another copy: a release, which is installed into a folder of its "
-            "own, a folder that holds mlx_lm, or a Python or environment.",
+            "own, a folder that holds the package, or a Python or environment.",
         ),
     ] = None,
     repros: Annotated[
@@ -108,8 +108,10 @@ def main(
     )
     given.check()
     several_at_once(libraries, given, resume, against, shard)
+    # Of several libraries each has scenarios of its own: names are looked for in all of them together.
+    alone = scenario if len(libraries) == 1 else None
     wanted = [
-        what_is_wanted(name, families, scenario, device, jobs, shard, seed, resume, time_limit, repros)
+        what_is_wanted(name, families, alone, device, jobs, shard, seed, resume, time_limit, repros)
         for name in libraries
     ]
     if show_list:
@@ -117,7 +119,9 @@ def main(
     if resume is not None and not resume.exists():
         refuse_overwriting(resume, force)
     if len(wanted) > 1:
-        return finish_all([audited(one) for one in wanted], given)
+        from mlxdiag.cli.audit_across import several
+
+        return several(wanted, scenario or (), given, audited)
     return audit(wanted[0], given, against)
 
 
@@ -134,7 +138,7 @@ def audit(wanted: Wanted, given: Given, against: str | None) -> int:
     from mlxdiag.audit.faults import against as copies
     from mlxdiag.audit.faults import causes
 
-    site = copies.site(against) if against is not None else None
+    site = copies.site(against, wanted.library) if against is not None else None
     known = causes.load(library=wanted.library)
     found = watched(wanted, known)
     comparison = None
@@ -282,8 +286,9 @@ def several_at_once(
         ("--shard", shard),
         ("--baseline", given.baseline),
         ("--write-baseline", given.write_baseline),
+        ("--expect", given.settings.expect),
     ):
         if value is not None:
             raise UsageError(f"{option}: is for one library at a time, not for {' and '.join(libraries)}")
-    if given.settings.format not in ("text", "markdown", "github"):
+    if given.settings.format not in ("text", "markdown", "github", "json"):
         raise UsageError(f"--format {given.settings.format}: give one library at a time")

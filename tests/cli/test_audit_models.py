@@ -91,7 +91,7 @@ def test_our_own_failure_is_never_clean(library, capsys):
         (("good", "--library", "jax"), 2, "'jax' is unknown; known: mlx-lm, transformers"),
         (("good", "--library", ","), 2, "',' is unknown"),
         (("good", "--library", "mlx-lm,transformers", "--shard", "1/2"), 2, "--shard: is for one library"),
-        (("good", "--library", "mlx-lm,transformers", "--format", "json"), 2, "give one library at a time"),
+        (("good", "--library", "mlx-lm,transformers", "--format", "sarif"), 2, "give one library at a time"),
         (("good", "--format", "xml"), 2, "'xml'"),
         (("good", "--baseline", "none.yaml"), 3, "none.yaml: No such file"),
         (("good", "--against", "nowhere"), 2, "neither a version nor a folder"),
@@ -195,7 +195,9 @@ def test_a_rerun_skips_finished_cells_and_a_stale_file_is_unreadable(library, ca
 def test_a_family_that_another_copy_lacks_is_not_there_and_loses_nothing(
     library, capsys, monkeypatch, there, same, missing
 ):
-    monkeypatch.setattr(against, "site", lambda name: msgspec.structs.replace(standin.SITE, label="other"))
+    monkeypatch.setattr(
+        against, "site", lambda name, *_: msgspec.structs.replace(standin.SITE, label="other")
+    )
     held = Described(families=there, libraries={"mlx-lm": "0.9"}, device="cpu", root="")
     monkeypatch.setattr(engine, "look", lambda wanted: held)
     ran = audit(capsys, "good", "faulty", "--against", "0.9")
@@ -208,7 +210,9 @@ def test_a_family_that_another_copy_lacks_is_not_there_and_loses_nothing(
 
 
 def test_another_copy_runs_the_families_of_the_shard_and_keeps_its_cells_apart(library, capsys, monkeypatch):
-    monkeypatch.setattr(against, "site", lambda name: msgspec.structs.replace(standin.SITE, label="other"))
+    monkeypatch.setattr(
+        against, "site", lambda name, *_: msgspec.structs.replace(standin.SITE, label="other")
+    )
     held = Described(families=("faulty", "good"), libraries={"mlx-lm": "0.9"}, device="cpu", root="")
     monkeypatch.setattr(engine, "look", lambda wanted: held)
     ran = audit(capsys, "good", "faulty", "--shard", "2/2", "--resume", "cells", "--against", "0.9")

@@ -18,7 +18,8 @@ from mlxdiag.audit.engine.pool import Site, last_line
 from mlxdiag.errors import UnjudgedError, UsageError
 
 VERSION = re.compile(r"^v?(\d+(\.\d+)+[a-z0-9.+-]*)$")
-PACKAGE = "mlx_lm"
+PACKAGES = {LIBRARY: "mlx_lm", "transformers": "transformers"}
+"""By library: the folder that a copy of it holds."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +107,7 @@ def _change(key: tuple[str, str], before: Cell | None, after: Cell | None) -> Ch
     )
 
 
-def site(name: str) -> Site:
+def site(name: str, library: str = LIBRARY) -> Site:
     """A version, which is installed into a folder of its own, a folder that holds the package, or a Python.
 
     Raises:
@@ -115,31 +116,31 @@ def site(name: str) -> Site:
     """
     path = Path(name).expanduser()
     if path.exists():
-        return _at(path)
+        return _at(path, PACKAGES[library])
     if version := VERSION.match(name):
-        return _installed(version[1])
+        return _installed(version[1], library)
     raise UsageError(f"--against: {name!r} is neither a version nor a folder or a Python that exists")
 
 
-def _at(path: Path) -> Site:
+def _at(path: Path, package: str) -> Site:
     if path.is_file() and os.access(path, os.X_OK):
-        return _python(path)
+        return _python(path, package)
     for python in (path / "bin" / "python", path / "Scripts" / "python.exe"):
         if python.is_file():
-            return _python(python)
+            return _python(python, package)
     for folder in (path, path.parent):
-        if (folder / PACKAGE / "models").is_dir() and (folder == path or path.name == PACKAGE):
+        if (folder / package / "models").is_dir() and (folder == path or path.name == package):
             return Site(first=(str(folder.resolve()),), label=str(path))
-    raise UsageError(f"--against: {path} holds no {PACKAGE} and is no Python and no environment")
+    raise UsageError(f"--against: {path} holds no {package} and is no Python and no environment")
 
 
-def _python(python: Path) -> Site:
+def _python(python: Path, package: str) -> Site:
     """Another interpreter with its own copy; what mlxdiag needs is lent to it, after its own packages.
 
     Raises:
         UnjudgedError: it has no copy of its own: the one lent to it would be compared with itself.
     """
-    asked = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({PACKAGE!r}) is None)"
+    asked = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     try:
         answer = subprocess.run(
             [str(python.absolute()), "-I", "-c", asked], capture_output=True, timeout=60, check=False
@@ -147,7 +148,7 @@ def _python(python: Path) -> Site:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnjudgedError(f"--against: {python} cannot be run: {error}") from None
     if answer.returncode != 0:
-        raise UnjudgedError(f"--against: {python} has no {PACKAGE} of its own")
+        raise UnjudgedError(f"--against: {python} has no {package} of its own")
     lent = tuple(dict.fromkeys(sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")))
     return Site(python=str(python.absolute()), last=lent, label=str(python))
 
@@ -160,15 +161,15 @@ def cache() -> Path:
     return (Path(held) if held else Path.home() / ".cache") / "mlxdiag" / "libraries"
 
 
-def _installed(version: str) -> Site:
-    """mlx-lm alone: the same MLX computes, so that a difference is the library's."""
-    target = cache() / f"{LIBRARY}-{version}"
-    if not (target / PACKAGE).is_dir():
-        _install(version, target)
-    return Site(first=(str(target),), label=f"{LIBRARY} {version}")
+def _installed(version: str, library: str) -> Site:
+    """The library alone: the same framework computes, so that a difference is the library's."""
+    target = cache() / f"{library}-{version}"
+    if not (target / PACKAGES[library]).is_dir():
+        _install(version, target, library)
+    return Site(first=(str(target),), label=f"{library} {version}")
 
 
-def _install(version: str, target: Path) -> None:
+def _install(version: str, target: Path, library: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         room = tempfile.mkdtemp(dir=target.parent, prefix=".new-")
@@ -176,16 +177,16 @@ def _install(version: str, target: Path) -> None:
         raise UnjudgedError(f"cannot write {target.parent}: {error.strerror}") from None
     try:
         done = subprocess.run(
-            _pip("--target", room, f"{LIBRARY}=={version}"),
+            _pip("--target", room, f"{library}=={version}"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        if done.returncode or not (Path(room) / PACKAGE).is_dir():
+        if done.returncode or not (Path(room) / PACKAGES[library]).is_dir():
             said = last_line(done.stdout) or "pip failed"
-            raise UnjudgedError(f"cannot install {LIBRARY} {version}: {said}")
+            raise UnjudgedError(f"cannot install {library} {version}: {said}")
         if not target.exists():
             os.rename(room, target)
     finally:
