@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -65,22 +64,6 @@ def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> 
     return code
 
 
-def finish_all(audits: Sequence[Audit], given: Given) -> int:
-    """The tables of several libraries, one after the other; findings in any are findings of all."""
-    settings = given.settings
-    shown = [as_shown(audit, given) for audit in audits]
-    codes = [exit_code(one, settings) for one in shown]
-    code = UNJUDGED if UNJUDGED in codes else max(codes)
-    whole = UNJUDGED not in codes
-    render = renderer(settings.format)
-    write_result("\n".join(map(render, shown)), settings.output if whole else None)
-    for one in shown:
-        summarise(one, settings)
-    if settings.output is not None and not whole:
-        complain(f"{settings.output} was not written")
-    return code
-
-
 def as_shown(audit: Audit, given: Given, comparison: Comparison | None = None) -> Shown:
     """What the renderers are given of one audit."""
     settings = given.settings
@@ -101,9 +84,14 @@ def as_shown(audit: Audit, given: Given, comparison: Comparison | None = None) -
 
 def selected(fault: Fault, settings: Settings) -> bool:
     """By the code of its headline."""
-    if settings.select and not fault.code.startswith(settings.select):
+    return selected_code(fault.code, settings)
+
+
+def selected_code(code: str, settings: Settings) -> bool:
+    """Whether --select and --ignore leave a rule."""
+    if settings.select and not code.startswith(settings.select):
         return False
-    return not (settings.ignore and fault.code.startswith(settings.ignore))
+    return not (settings.ignore and code.startswith(settings.ignore))
 
 
 def exit_code(shown: Shown, settings: Settings) -> int:

@@ -87,13 +87,17 @@ class Difference(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Somebody has read it up: it is in `causes.yaml`."""
 
 
+RowResult = Literal["agree", "differ", "refused", "crash", "lacks", "apart", "unjudged"]
+"""Of a family's scenarios: differ where any does, else agree where any does, else crash or refused. lacks:
+only one library has it. apart: the two models of this name cannot hold the same weights. unjudged: no verdict
+came, by a fault of this program."""
+
+
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One family."""
 
     family: str
-    result: Literal["agree", "differ", "refused", "crash", "lacks", "apart"]
-    """Of its scenarios: differ where any does, else agree where any does, else crash or refused. lacks: only
-    one library has it. apart: the two models of this name cannot hold the same weights."""
+    result: RowResult
     library: str = ""
     """The library that lacks it, refuses it, or crashes when it is built."""
     reason: str = ""
@@ -137,9 +141,17 @@ def _counts(results: Any) -> dict[str, int]:
 def row_of(family: str, cells: list[Cell], noise: dict[str, float], seconds: float) -> Row:
     """The row of a family from its cells."""
     held = {cell.result for cell in cells}
-    order = ("differ", "agree", "own", "crash", "refused")
-    worst = next((result for result in order if result in held), "refused")
-    worst = "agree" if worst == "own" else worst
-    row = Row(family=family, result="agree", noise=noise, seconds=seconds)
-    reason = next((cell.reason for cell in cells if cell.result == worst), "") if worst != "agree" else ""
-    return msgspec.structs.replace(row, result=worst, reason=reason)
+    found = next((one for one in _ORDER if one in held), "skipped")
+    result = _ORDER.get(found, "unjudged")
+    reason = next((cell.reason for cell in cells if cell.result == found), "") if result != "agree" else ""
+    return Row(family=family, result=result, reason=reason, noise=noise, seconds=seconds)
+
+
+_ORDER: dict[str, RowResult] = {
+    "differ": "differ",
+    "agree": "agree",
+    "own": "agree",
+    "crash": "crash",
+    "refused": "refused",
+}
+"""Results of cells, those first that a row is named after, and what the row is called."""

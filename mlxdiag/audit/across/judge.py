@@ -7,11 +7,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from mlxdiag.audit.across import meaning
-from mlxdiag.audit.across.cell import CODE, SAVED, Cell, Result, Row, row_of
+from mlxdiag.audit.across.cell import CODE, SAVED, Cell, Result, Row, RowResult, row_of
 from mlxdiag.audit.across.compared import Compared, compare
 from mlxdiag.audit.across.parting import Parting, find
 from mlxdiag.audit.across.watched import Watched
@@ -254,6 +253,11 @@ def as_saved(session: Session) -> Cell:
 
 def apart(family: str, why: convert.Apart, seconds: float) -> Row:
     """The row of a family without a pair."""
-    result = {"lacks": "lacks", "refuses": "refused", "apart": "apart", "broken": "crash"}[why.kind]
-    row = Row(family=family, result="lacks", library=why.library, reason=str(why), seconds=seconds)
-    return msgspec.structs.replace(row, result=result)
+    results: dict[str, RowResult] = {
+        "lacks": "lacks",
+        "refuses": "refused",
+        "apart": "apart",
+        "broken": "crash",
+    }
+    result = results[why.kind]
+    return Row(family=family, result=result, library=why.library, reason=str(why), seconds=seconds)

@@ -10,12 +10,12 @@ import msgspec
 
 from mlxdiag.audit.across import tasks
 from mlxdiag.audit.across.causes import Causes, group
-from mlxdiag.audit.across.cell import SAVED, Across, Cell, Row, row_of
-from mlxdiag.audit.engine.death import failed, message, where
+from mlxdiag.audit.across.cell import SAVED, Across, Cell, Row, RowResult, row_of
+from mlxdiag.audit.engine.death import UNFINISHED, failed, message, where
 from mlxdiag.audit.engine.messages import Ended, Item
 from mlxdiag.audit.engine.names import pick
 from mlxdiag.audit.engine.pool import LIMIT, Pool, ending
-from mlxdiag.audit.engine.table import names
+from mlxdiag.audit.engine.table import usual
 from mlxdiag.audit.faults.causes import Locator
 from mlxdiag.models.convert.pair import MLX, TORCH
 
@@ -49,8 +49,16 @@ Watcher = Callable[[Progress], None]
 
 def scenarios() -> tuple[str, ...]:
     """Those that both libraries can run, in the order of the table."""
-    held = set(names(TORCH))
-    return (*(name for name in names(MLX) if name in held), SAVED.name)
+    held = set(usual(TORCH))
+    return (*(name for name in usual(MLX) if name in held), SAVED.name)
+
+
+def look(device: str | None = None) -> tuple[str, ...]:
+    """Every family of either library. Raises as `run` does."""
+    with Pool(tasks.PRELOAD, jobs=1) as pool:
+        (value,) = pool.call(tasks.DESCRIBE, device)
+    held = msgspec.convert(value, tasks.Described)
+    return tuple(sorted({*held.both, *held.apart}))
 
 
 def run(wanted: Wanted, *, causes: Causes, watch: Watcher | None = None) -> Across:
@@ -138,7 +146,9 @@ class Sweep:
         self.futile[family] = self.futile.get(family, 0) + 1
         if not self.cells_of(family) and self.futile[family] >= HOPELESS:
             self.todo[family] = []
-            self._row(Row(family=family, result="crash", reason=f"{BUILDING}: {reason}"))
+            ours = reason.startswith(UNFINISHED)
+            result: RowResult = "unjudged" if ours else "crash"
+            self._row(Row(family=family, result=result, reason=f"{BUILDING}: {reason}"))
             return
         if not self.todo[family]:
             self._row(_row_of(family, self.cells_of(family)))
@@ -154,7 +164,10 @@ class Sweep:
                     where=where(event.stderr),
                 )
             )
-        self._go_on(family) if self.todo[family] else self._row(_row_of(family, self.cells_of(family)))
+        if self.todo[family]:
+            self._go_on(family)
+        else:
+            self._row(_row_of(family, self.cells_of(family)))
 
     def _why(self, event: Ended) -> str:
         if event.late:

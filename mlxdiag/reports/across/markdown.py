@@ -17,7 +17,8 @@ def render(across: Across) -> str:
 
 def _lines(across: Across) -> Iterator[str]:
     yield f"# {safe(words.subject(across))}\n"
-    yield f"{safe(words.verdict(across))}. {safe(words.families_line(across))}. {safe(words.cells_line(across))}.\n"
+    said = (words.verdict(across), words.families_line(across), words.cells_line(across))
+    yield f"{'. '.join(map(safe, said))}.\n"
     if noise := words.noise_line(across):
         yield f"{safe(noise[0].upper() + noise[1:])}.\n"
     yield from _table(across)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlxdiag.audit.across.cell import SAVED, Across, Cell, Difference, Row
+from mlxdiag.audit.engine.death import UNFINISHED
 from mlxdiag.audit.engine.table import COLUMNS
 from mlxdiag.reports.view import count
 
@@ -19,7 +20,7 @@ LEGEND = (
     ("-", "nothing to compare"),
 )
 RESULTS = ("agree", "differ", "own", "refused", "crash", "skipped")
-FAMILIES = ("agree", "differ", "refused", "crash", "lacks", "apart")
+FAMILIES = ("agree", "differ", "refused", "crash", "lacks", "apart", "unjudged")
 MEANINGS = {
     "agree": "agree",
     "differ": "differ",
@@ -29,6 +30,7 @@ MEANINGS = {
     "skipped": "skipped",
     "lacks": "in one library only",
     "apart": "not the same model, or only a wrapper of one",
+    "unjudged": "not judged, by a fault of mlxdiag",
 }
 KINDS = {
     "visibility": "queries see other keys",
@@ -70,6 +72,13 @@ def nothing_compared(across: Across) -> bool:
     return not any(cell.compared for cell in across.cells)
 
 
+def unjudged(across: Across) -> bool:
+    """Something is left without a verdict, by a fault of this program."""
+    return any(row.result == "unjudged" for row in across.rows) or any(
+        cell.result == "skipped" and cell.reason.startswith(UNFINISHED) for cell in across.cells
+    )
+
+
 def families_line(across: Across) -> str:
     """Every family once: the counts sum up to the whole."""
     counts = across.families()
@@ -79,6 +88,8 @@ def families_line(across: Across) -> str:
 
 def cells_line(across: Across) -> str:
     """Every cell once."""
+    if not across.cells:
+        return "no cells"
     counts = across.tally()
     parts = (f"{counts[name]} {MEANINGS[name]}" for name in RESULTS if counts.get(name))
     return f"{count(len(across.cells), 'cell')}: {', '.join(parts)}"
@@ -125,7 +136,7 @@ def details(difference: Difference, cells: Sequence[Cell]) -> Iterator[tuple[str
     scenarios = {scenario for _, scenario in difference.cells}
     yield "cells", f"{len(difference.cells)} ({count(len(scenarios), 'scenario')})"
     yield "cause" if difference.known else "seen", difference.cause
-    first = min(cells, key=lambda cell: (cell.compared, cell.family))
+    first = cells[0]
     yield "first", f"{first.family}, {first.scenario}: {first.reason}"
     told = first.evidence
     if "query" in told and told.get("meant") is not None:
@@ -153,7 +164,7 @@ def reasons(across: Across) -> Iterator[tuple[str, str, list[str]]]:
     """What could not be compared: result, reason, and where (families, or families under a scenario)."""
     held: dict[tuple[str, str], list[str]] = {}
     for row in across.rows:
-        if row.result in ("refused", "crash", "lacks", "apart") and not _cells_of(across, row):
+        if row.result in ("refused", "crash", "lacks", "apart", "unjudged") and not _cells_of(across, row):
             held.setdefault((row.result, _one(row)), []).append(row.family)
     for cell in across.cells:
         if cell.result in ("refused", "crash", "skipped"):
