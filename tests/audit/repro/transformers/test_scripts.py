@@ -1,0 +1,93 @@
+"""Scripts for transformers: they show a fault while it is there, and nothing where there is none."""
+
+import re
+import runpy
+
+import pytest
+
+from mlxdiag.audit import repro
+from mlxdiag.audit.schedules import schedules
+from tests.audit.libraries.torch_cells import cell, family
+
+from mlxdiag.audit.cell import Cell  # isort: skip
+from transformers import masking_utils  # isort: skip
+
+
+def written(tmp_path, text):
+    path = tmp_path / "script.py"
+    path.write_text(text)
+    return path
+
+
+def ran(path):
+    """The exit code in this process, which has the library imported already."""
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), run_name="__main__")
+    return ended.value.code
+
+
+def control(name, scenario, codes):
+    """The script of a schedule that is right, looking at what these codes are about."""
+    held = Cell(library="transformers", family=name, scenario=scenario, result="fail", codes=codes)
+    return repro.script(held, control=schedules.build(scenario, family(name)[0]))
+
+
+def test_a_fault_is_shown_by_its_script_alone(tmp_path):
+    path = written(tmp_path, repro.script(cell("gemma3_text", "crop-after-crop")))
+    done = repro.confirm(path)
+    assert done.code == 1, done.output
+    assert "FAULT" in done.output
+    imported = set(re.findall(r"^ *(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
+    assert imported <= {"copy", "hashlib", "inspect", "io", "os", "sys", "warnings", "torch", "transformers"}
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "codes"),
+    [
+        ("gemma3_text:eager", "left-padding-as-heads", ["MD302"]),
+        ("gemma3_text", "static-chunks", ["MD402"]),
+        ("gpt_oss", "adopt-trimmed-prefix", ["MD302"]),
+        ("llama", "rows-leave", ["MD402"]),
+        ("llama", "save-and-load", ["MD402"]),
+        ("gemma3_text", "speculative-after-wrap", ["MD302"]),
+    ],
+)
+def test_what_is_right_is_said_to_be_right(tmp_path, capsys, name, scenario, codes):
+    assert ran(written(tmp_path, control(name, scenario, codes))) == 0
+    assert "OK: the fault is not there" in capsys.readouterr().out
+
+
+def test_a_window_one_too_wide_is_seen_by_sight(tmp_path, monkeypatch, capsys):
+    path = written(tmp_path, control("gemma3_text", "chunks-above-window", ["MD302"]))
+    right = masking_utils.sliding_window_overlay
+    monkeypatch.setattr(masking_utils, "sliding_window_overlay", lambda window: right(window + 1))
+    assert ran(path) == 1
+    out = capsys.readouterr().out
+    assert "expected: layer 0 (sliding): position 8 of sequence a sees 1..8" in out
+    assert "seen:     layer 0 (sliding): position 8 of sequence a sees 0..8" in out
+
+
+@pytest.mark.parametrize(("scenario", "code"), [("continuous-batching", 0), ("prompt-lookup", 0)])
+def test_the_loops_have_scripts_of_their_own(tmp_path, capsys, scenario, code):
+    trace = schedules.build("fresh-within-window", family("gemma3_text")[0])
+    trace.header.source["scenario"] = scenario
+    held = Cell(
+        library="transformers", family="gemma3_text", scenario=scenario, result="fail", codes=["MD402"]
+    )
+    path = written(tmp_path, repro.script(held, control=trace))
+    assert ran(path) == code
+    assert "OK: the fault is not there" in capsys.readouterr().out
+
+
+def test_a_loop_that_crops_too_little_is_shown(tmp_path, monkeypatch):
+    from transformers import cache_utils
+
+    trace = schedules.build("fresh-within-window", family("llama")[0])
+    trace.header.source["scenario"] = "prompt-lookup"
+    held = Cell(
+        library="transformers", family="llama", scenario="prompt-lookup", result="fail", codes=["MD402"]
+    )
+    path = written(tmp_path, repro.script(held, control=trace))
+    right = cache_utils.DynamicLayer.crop
+    monkeypatch.setattr(cache_utils.DynamicLayer, "crop", lambda self, n: right(self, min(n + 1, 0)))
+    assert ran(path) == 1
