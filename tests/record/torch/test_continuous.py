@@ -1,0 +1,152 @@
+"""Continuous batching in this process: requests by their ids, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import ContinuousBatchingConfig, GenerationConfig
+
+import mlxdiag
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.traces.reader import read
+from mlxdiag.traces.types import FORWARD_PHASES, Trace
+from tests.record.accounts import accounts
+from tests.record.torch import models
+
+LENGTHS = (40, 7, 23, 60)
+ANSWER = 8
+GENERATION = GenerationConfig(max_new_tokens=ANSWER, do_sample=False, eos_token_id=-1, pad_token_id=0)
+Recorded = Callable[[Callable[[], Any]], Trace]
+
+
+def batching(**more: Any) -> ContinuousBatchingConfig:
+    """At most 32 tokens a step, so that prompts go in pieces beside the answers of others."""
+    return ContinuousBatchingConfig(**{"max_batch_tokens": 32, "num_blocks": 64, "page_size": 16, **more})
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return models.build()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    def record(work: Callable[[], Any]) -> Trace:
+        with mlxdiag.recording(tmp_path / "t.yaml", tokens=True) as path:
+            work()
+        trace = read(path)
+        report = inspect_trace(trace)
+        assert report.findings == []
+        assert report.summary.not_observed == 0
+        return trace
+
+    return record
+
+
+def test_every_request_is_accounted_for(model: Any, recorded: Recorded) -> None:
+    answers: dict[str, Any] = {}
+
+    def work() -> None:
+        prompts = [list(range(5, 5 + n)) for n in LENGTHS]
+        answers.update(
+            model.generate_batch(
+                prompts,
+                generation_config=GENERATION,
+                continuous_batching_config=batching(),
+                progress_bar=False,
+            )
+        )
+
+    trace = recorded(work)
+    books = accounts(trace)
+    assert len(answers) == len(LENGTHS)
+    for ident, answer in answers.items():
+        book = books[ident]
+        assert (book.total, book.prompt) == (len(answer.prompt_ids), len(answer.prompt_ids))
+        assert book.labels == list(answer.generated_tokens)
+        assert (book.answered, book.finish) == (ANSWER - 1, "length")
+    mixed = [e for e in trace.entries if {r.phase for r in e.rows or ()} >= {"decode", "prefill"}]
+    assert mixed, "prompts beside answers"
+    assert all(call.cache == "paged" for e in trace.entries for call in e.attention or ())
+
+
+def test_a_request_of_the_same_id_is_another_sequence(model: Any, recorded: Recorded) -> None:
+    def work() -> None:
+        for _ in range(2):
+            model.generate_batch(
+                [list(range(5, 15))],
+                generation_config=GENERATION,
+                continuous_batching_config=batching(),
+                progress_bar=False,
+            )
+
+    assert list(accounts(recorded(work))) == ["req_0", "req_0-2"]
+
+
+def test_a_prefix_that_another_request_has_filled_is_adopted(model: Any, recorded: Recorded) -> None:
+    full = models.build(layer_types=["full_attention"] * models.LAYERS)
+    prefix = list(range(5, 53))
+
+    def work() -> None:
+        config = batching(page_size=16, allow_block_sharing=True)
+        with full.continuous_batching_context_manager(
+            generation_config=GENERATION, continuous_batching_config=config
+        ) as manager:
+            for number, tail in enumerate((60, 80)):
+                manager.add_request([*prefix, tail], request_id=f"r{number}")
+                assert manager.get_result(request_id=f"r{number}", timeout=60) is not None
+
+    trace = recorded(work)
+    (adopted,) = [row for e in trace.entries if e.phase == "adopt" for row in e.rows or ()]
+    assert (adopted.seq, adopted.restored) == ("r1", 48)
+    book = accounts(trace)["r1"]
+    assert (book.total, book.adopted, book.prompt) == (49, 48, 1)
+
+
+def test_a_cancelled_request_is_aborted(model: Any, recorded: Recorded) -> None:
+    def work() -> None:
+        config = GenerationConfig(max_new_tokens=400, do_sample=False, eos_token_id=-1, pad_token_id=0)
+        with model.continuous_batching_context_manager(
+            generation_config=config, continuous_batching_config=batching()
+        ) as manager:
+            manager.add_request(list(range(5, 15)), request_id="gone", streaming=True)
+            assert manager.get_result(request_id="gone", timeout=60) is not None
+            manager.cancel_request("gone")
+            manager.add_request(list(range(5, 15)), request_id="stays", max_new_tokens=3)
+            assert manager.get_result(request_id="stays", timeout=60) is not None
+
+    books = accounts(recorded(work))
+    assert books["gone"].finish == "abort"
+    assert 0 < books["gone"].emitted < 400
+    assert (books["stays"].finish, books["stays"].emitted) == ("length", 3)
+
+
+def test_a_step_that_runs_no_python_is_told_of_by_its_schedule(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a captured graph is replayed, which needs a GPU: the forward of the model is not run."""
+    from transformers.generation.continuous_batching.model_runner import ModelRunner
+
+    def replayed(runner: Any, model: Any, *_: Any) -> None:
+        runner.inputs_and_outputs.output_ids.fill_(7)
+
+    monkeypatch.setattr(ModelRunner, "_forward_process_and_sample", replayed)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        model.generate_batch(
+            [list(range(5, 15))],
+            generation_config=GENERATION,
+            continuous_batching_config=batching(),
+            progress_bar=False,
+        )
+    trace = read(path)
+    forwards = [entry for entry in trace.entries if entry.kind in FORWARD_PHASES]
+    assert [entry.kind for entry in forwards] == ["prefill", *["decode"] * (ANSWER - 1)]
+    assert all("not observed" in (entry.note or "") for entry in forwards)
+    report = inspect_trace(trace)
+    assert report.summary.not_observed == len(forwards)
+    assert report.summary.judged == 0
+    book = accounts(trace)["req_0"]
+    assert (book.total, book.prompt, book.emitted) == (10, 10, ANSWER)

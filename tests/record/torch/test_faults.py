@@ -1,0 +1,115 @@
+"""What goes wrong without a word on this side is flagged in the trace of the program that does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import DynamicCache, masking_utils
+from transformers.cache_utils import DynamicSlidingWindowLayer
+
+import mlxdiag
+from mlxdiag.inspect.findings import codes
+from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.traces.reader import read
+from tests.record.torch import models
+
+IDS = torch.arange(5, 45)[None]
+CHUNK = 16
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return models.build()
+
+
+def ones(ids: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(ids)
+
+
+def chunks(model: Any, cache: Any, masked: bool) -> None:
+    with torch.no_grad():
+        for start in range(0, IDS.shape[1], CHUNK):
+            piece = IDS[:, start : start + CHUNK]
+            # Right would be ones over everything so far.
+            mask = ones(piece) if masked else ones(IDS[:, : start + CHUNK])
+            model(piece, attention_mask=mask, cache=cache)
+
+
+def decode(model: Any, cache: Any, columns: int) -> None:
+    with torch.no_grad():
+        model(IDS, cache=cache)
+        for token in range(4):
+            held = cache.get_seq_length()
+            mask = torch.ones(1, columns or held + 1, dtype=torch.long)
+            model(torch.tensor([[7 + token]]), attention_mask=mask, cache=cache)
+
+
+def found(path: Path) -> set[str]:
+    return set(codes(inspect_trace(read(path)).findings))
+
+
+@pytest.mark.parametrize(("masked", "expected"), [(True, {"MD111"}), (False, set())])
+def test_a_padding_mask_of_the_chunk_alone(
+    model: Any, tmp_path: Path, masked: bool, expected: set[str]
+) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        chunks(model, DynamicCache(config=model.config), masked)
+    assert found(path) == expected
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(1, {"MD111"}), (0, set())])
+def test_a_padding_mask_of_one_column_at_decode(
+    model: Any, tmp_path: Path, columns: int, expected: set[str]
+) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        decode(model, DynamicCache(config=model.config), columns)
+    assert found(path) == expected
+
+
+def test_a_cache_that_holds_less_than_the_window(model: Any, tmp_path: Path) -> None:
+    cache = DynamicCache(config=model.config)
+    for layer in cache.layers:
+        if isinstance(layer, DynamicSlidingWindowLayer):
+            layer.sliding_window = models.WINDOW // 2
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        decode(model, cache, 0)
+    assert {"MD207", "MD212"} <= found(path)
+
+
+def test_a_mask_made_as_if_nothing_were_held(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lengths are those of a first chunk, for which no mask is needed: the newest keys are cut off."""
+    right = masking_utils._preprocess_mask_arguments
+
+    def stale(*args: Any, **kwargs: Any) -> Any:
+        early, mask, packed, q_length, _, _, _ = right(*args, **kwargs)
+        return early, mask, packed, q_length, q_length, 0, 0
+
+    monkeypatch.setattr(masking_utils, "_preprocess_mask_arguments", stale)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path, torch.no_grad():
+        cache = DynamicCache(config=model.config)
+        for start in range(0, 12, 6):
+            model(IDS[:, start : start + 6], cache=cache)
+    assert "MD110" in found(path)
+
+
+def test_generate_itself_with_a_chunk_of_the_mask(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prefill in pieces, as transformers does it, but for the mask."""
+    right = type(model).prepare_inputs_for_generation
+
+    def cut(self: Any, input_ids: torch.Tensor, **kwargs: Any) -> Any:
+        inputs = right(self, input_ids, **kwargs)
+        if inputs.get("attention_mask") is None or not isinstance(inputs["attention_mask"], torch.Tensor):
+            inputs["attention_mask"] = ones(inputs["input_ids"])
+        return inputs
+
+    monkeypatch.setattr(type(model), "prepare_inputs_for_generation", cut)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        model.generate(IDS, max_new_tokens=3, prefill_chunk_size=CHUNK, do_sample=False)
+    assert "MD111" in found(path)
