@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlxdiag.models.convert.fields import FULL, SLIDING, derived
 from mlxdiag.models.convert.rows import Row
 
 OUTER = ("vocab_size", "tie_word_embeddings")
 """Fields that stand in a wrapper as well as in its text config."""
-FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 def published(saved: Mapping[str, Any], row: Row) -> dict[str, Any]:
@@ -23,6 +23,7 @@ def published(saved: Mapping[str, Any], row: Row) -> dict[str, Any]:
     saved = saved["text_config"] if row.unwrap else saved
     config = {**_rotation(saved.get("rope_parameters") or {}), **_pattern(saved.get("layer_types"))}
     config.update({name: value for name, value in saved.items() if name not in config})
+    config.update(derived(saved, row.fields))
     for name, other in row.rename.items():
         if name in config:
             config[other] = config.pop(name)

@@ -19,8 +19,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """For a variant: the family that it is one of."""
     build: dict[str, Any] = {}
     """Fields of the tiny config over the zoo's: what both libraries can hold."""
+    fields: list[str] = []
+    """Rules of `fields.py`, in this order."""
     publish: dict[str, Any] = {}
-    """Fields of the published config that follow from no rule."""
+    """Fields of the published config that are the same whatever the sizes."""
     rename: dict[str, str] = {}
     """Fields that bear another name in published configs."""
     drop: list[str] = []
