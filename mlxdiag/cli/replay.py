@@ -33,7 +33,15 @@ def main(
             "Default: what the trace records, else strict.",
         ),
     ] = None,
-    backend: Annotated[str, typer.Option("--backend", metavar="LIBRARY", help="mlx or torch.")] = "mlx",
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            "--backend",
+            metavar="LIBRARY",
+            help="mlx (mlx-lm) or torch (transformers); default: the one that the trace was recorded from, "
+            "else mlx.",
+        ),
+    ] = None,
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="DEVICE", help="metal, cuda, mps or cpu; default: the library's."),
@@ -86,9 +94,12 @@ def main(
     if level not in ("visibility", "shapes"):
         raise UsageError(f"--level: {level!r} is unknown; known: visibility, shapes")
     chosen = policies.parse(misfit) if misfit is not None else ()
-    (chosen_backend,) = backends.parse(backend)
-    backends.require(chosen_backend)
+    asked = backends.parse(backend) if backend is not None else ()
+    for name in asked:
+        backends.require(name)
     recorded, broken = read_what_is_whole(trace)
+    (chosen_backend,) = asked or (backends.of(recorded.header.environment),)
+    backends.require(chosen_backend)
     config = checkpoint_config(model) if model is not None else None
     if not plan:
         experiment.require_family(recorded, config, chosen_backend)

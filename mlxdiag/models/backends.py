@@ -30,6 +30,13 @@ def parse(text: str) -> tuple[str, ...]:
     return names
 
 
+def of(environment: Mapping[str, Any] | None) -> str:
+    """The backend of the library that a trace's header says it was recorded from; mlx where it says nothing."""
+    libraries = (environment or {}).get("libraries")
+    held = libraries if isinstance(libraries, Mapping) else {}
+    return "torch" if "transformers" in held and "mlx-lm" not in held else "mlx"
+
+
 def require(name: str) -> None:
     """Raises UnjudgedError where the backend's libraries are not installed."""
     for needed in _NEEDS[name]:
