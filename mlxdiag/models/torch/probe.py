@@ -249,8 +249,10 @@ class Probe:
         """
         told, local = self._told, self._local
         watched = model in self._names or type(model) in self._classes
-        if not watched or local.frame is not None or not self._installed:
+        if not watched or not self._installed:
             return call(*args, **kwargs)
+        if local.frame is not None:
+            return _within(local.frame.step, self.watch(model), call, args, kwargs)
         step = StepEvent(self.watch(model), *_shape_of_input(args, kwargs), [])
         step.unseen = probe_compiled.COMPILED
         try:
@@ -281,6 +283,16 @@ class Probe:
             self._local.failed(error)
         self._told += 1
         self.sink(frame.step)
+
+
+def _within(
+    step: StepEvent, name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Make a compiled call inside a forward, of which nothing is then seen where the call is all of it."""
+    result = call(*args, **kwargs)
+    if step.model == name and not step.calls:
+        step.unseen = probe_compiled.COMPILED
+    return result
 
 
 def _classes(base: type) -> list[type]:
