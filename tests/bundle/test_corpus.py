@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 
 from mlxdiag.bundle.redact import detector
 from mlxdiag.bundle.redact.facts import Facts
-from tests.bundle.cleaning import cleaned
+from mlxdiag.bundle.redact.ledger import Ledger
+from mlxdiag.bundle.redact.lines import Lines, people
+from tests.bundle.cleaning import cleaned, messages
 from tests.bundle.corpus import whole
 from tests.bundle.corpus.attacks import ATTACKS
 from tests.bundle.corpus.clean import FRAMES, LINES
 from tests.bundle.corpus.places import PLACES, planted
 from tests.bundle.corpus.secrets import SECRETS, Secret
+from tests.bundle.orders import made
 
 MACHINE_READABLE = {secret.kind for secret in SECRETS} - {
     "prompt", "completion", "user-name", "host-name", "private-model", "password", "token-id",
@@ -95,6 +98,44 @@ def test_the_detector_sees_every_secret_that_has_a_form_without_the_cleaning():
         if secret.kind in MACHINE_READABLE and not detector.scan({"logs/1.log": text.encode()}, Facts())
     ]
     assert missed == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_was_cleaned_is_refused_nowhere(place):
+    for where, secret, text in planted():
+        if where == place:
+            ledger = Ledger()
+            cleaner = messages(people([text]), ledger=ledger)
+            shown = "\n".join(Lines(cleaner).clean(text.split("\n")))
+            member = {"logs/1.log": shown.encode()}
+            assert detector.scan(member, Facts(), removed=ledger.originals) == [], secret.text
+
+
+HARMLESS = """\
+INFO: token: everything was collected, recorded and finished
+INFO: everything was collected, recorded and finished
+INFO: key: reproduction of the trace
+INFO: project: facts, user: nothing, dir: bundle
+Traceback (most recent call last):
+INFO: {"zorblax": "reproduction", "offset": 12}
+2026-08-30 11:02:17,553 - DEBUG - Outgoing Response: {
+  "reproduction": "facts",
+  "offset": 12
+}
+curl http://localhost:8080/v1/completions \\
+  -d '{
+    "prompt": "everything"
+  }'
+INFO: offset 12
+"""
+
+
+def test_harmless_words_and_printed_json_refuse_no_bundle(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text(HARMLESS)
+    bundle = made(logs=(log,))
+    assert bundle.hits == ()
+    assert "INFO: offset 12" in bundle.members["logs/1.log"].decode()
 
 
 def test_the_detector_sees_nearly_every_text_and_name():

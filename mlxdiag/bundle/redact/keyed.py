@@ -31,6 +31,10 @@ SPEAKERS = ("user", "assistant", "system", "human")
 PLACES = ("server", "nas", "machine", "box", "cluster", "gateway", "load_model", "init_model")
 """Before a colon these are parts of a program that speak, as in `mlxcel::server: listening`."""
 
+SPOKEN_OF = ("token", "key")
+"""Before a colon and plain words these are what a message is about: the words are held to the vocabulary."""
+_PLAIN = re.compile(r"[a-z]+(?![\w-])")
+
 OF_SEVERAL_WORDS = ("authorization", "auth", "cookie", "credentials")
 """Headers, whose value has blanks in it; behind a colon that of a password may have them too."""
 SPECIAL = ("eos_token", "pad_token", "bos_token", "unk_token", "eos_token_id", "pad_token_id", "bos_token_id")
@@ -137,6 +141,8 @@ def _walk(
         rule = (FLAGS.get(match["key"]) if pattern is _FLAG else None) or kind(match["key"])
         if match["key"].lower() in SPEAKERS and "=" in match["sep"]:
             rule = "person"
+        if match["key"].lower() in SPOKEN_OF and ":" in match["sep"] and _PLAIN.match(text, start):
+            rule = None
         if match["key"].lower() in PLACES and "=" not in match["sep"]:
             rule = None
         if rule == "id" and match["key"].lower() == "request" and "=" not in match["sep"]:

@@ -14,7 +14,7 @@ from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.opened import Opened, begins_turn
 from mlxdiag.bundle.redact.paths import LIBRARIES, PACKAGES
 
-LONGEST_LINE = 20_000
+LONGEST_LINE = 8_000
 """Characters. A longer line is a request or an answer."""
 NO_TIME = -1
 FIRST_LINES, LAST_LINES = 300, 1_700

@@ -19,9 +19,14 @@ MOST_UNKNOWN = 0.4
 SHORTEST_NUMBER = 9
 """Digits from which a number is not likely to be a length or an offset as well."""
 
+SURE = ("secret", "machine")
+"""Rules whose single words are looked for again: what others took may be a word of this program's sentences."""
+
 _ID = next(rule for rule in RULES if rule.name == "id")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKED = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
+_ENDLESS = re.compile(r"[^\s,;:\"'(){}\[\]<>=|]{300,}")
+"""Longer than any name or path."""
 _ROW_OF_NUMBERS = re.compile(r"\[n\](?:[\s,;|/.-]+\[n\]){2,}")
 _REQUEST_LINE = re.compile(r"[A-Z]{3,7} /\S* HTTP/[\d.]+\Z")
 _QUOTE = re.compile(
@@ -78,6 +83,7 @@ class Messages:
         original = text
         if not text.isascii() or not text.isprintable():
             text = "".join(c if c.isprintable() and c not in (_OPEN, _CLOSE) else " " for c in text)
+        text = _ENDLESS.sub(self._endless, text)
         text = jsontext.clean(text, self)
         if self._facts is not None:
             text = self._facts.sub(lambda m: self._put("machine", m.group(), "[name]"), text)
@@ -127,7 +133,8 @@ class Messages:
     def remember(self, rule: str, original: str) -> None:
         """Look for what was removed in the finished bundle, where finding it would mean anything."""
         for piece in _MARKED.split(original)[::2]:
-            if self._tells(piece):
+            loose = piece.isalpha() and piece.islower() and rule not in SURE
+            if not loose and self._tells(piece):
                 self.ledger.take(rule, piece, count=0)
 
     def _tells(self, text: str) -> bool:
@@ -150,6 +157,10 @@ class Messages:
         groups = match.groupdict()
         front = groups.get("keep") or groups.get("keep2") or ""
         return front + self._put(rule, match.group()[len(front) :], mark)
+
+    def _endless(self, match: Match[str]) -> str:
+        self.take("encoded", match.group())
+        return "[encoded]"
 
     def _shadow(self, text: str) -> str:
         """`text` with fillers for the marks: one for source files, behind which a line's number stands."""

@@ -12,6 +12,8 @@ RULER = "=========="
 """Between two of these mlx_lm.generate prints the answer."""
 
 _CLOSERS = {")": "([", "]": "([", "}": "{"}
+_TELLING = re.compile(r"[\\\"'`()\[\]{}]")
+_IN_QUOTES = re.compile(r"[\\\"'`]")
 _PREFIX = re.compile(r"(?<![A-Za-z0-9])[bBrRuUfF]{1,2}\Z")
 _SMILEY = re.compile(r"[:;]-?\Z")
 _MARKUP = re.compile(r"\s*(?:```|~~~)\w*\s*\Z")
@@ -54,8 +56,8 @@ class Opened:
         if self._ruled or _MARKUP.match(line):
             return
         at = 0
-        while at < len(line):
-            at = self._inside(line, at) if self._quote else self._outside(line, at)
+        while found := (_IN_QUOTES if self._quote else _TELLING).search(line, at):
+            at = self._inside(line, found.start()) if self._quote else self._outside(line, found.start())
 
     def _inside(self, line: str, at: int) -> int:
         quote = self._quote

@@ -42,6 +42,13 @@ def test_what_is_only_a_number_or_a_public_name_stays(text):
     ("text", "shown"),
     [
         ("token: 258027", "token: [key]"),
+        ("token: accepted zorblax", "token: accepted [word]"),
+        ("DOOR_CODE=4821", "[word]=[value]"),
+        ("password window", "password [key]"),
+        ("pin is 4821", "pin is [key]"),
+        ("mlxcel::server: listening", "mlxcel::server: listening"),
+        ("server=cache01", "server=[host]"),
+        ("general.name str = zorblax 12", "general.name str = [model]"),
         ("password=window", "password=[key]"),
         ("password=window offset 1", "password=[key] offset 1"),
         ("password: open the window", "password: [key]"),
