@@ -62,6 +62,18 @@ FALLBACKS = ("windowed", "causal", "sliced", "oldest", "none")
 CROPS = ("old", "new")
 FINISHES = ("eos", "length", "abort", "repetition")
 ID_KINDS = ("relabelled", "raw")
+PARTINGS = (
+    "visibility",
+    "positions",
+    "attention",
+    "experts",
+    "norm",
+    "embedding",
+    "logits",
+    "inside",
+    "precision",
+)
+"""What makes two libraries differ, told by the first value in a forward that differs."""
 TOKEN_CLASSES = "tcrpe0"
 
 if TYPE_CHECKING:
@@ -74,6 +86,7 @@ if TYPE_CHECKING:
     Crop = str
     Finish = str
     IdKind = str
+    PartingKind = str
     Causal = str
 else:
     Phase = Literal[PHASES]
@@ -84,6 +97,7 @@ else:
     Crop = Literal[CROPS]
     Finish = Literal[FINISHES]
     IdKind = Literal[ID_KINDS]
+    PartingKind = Literal[PARTINGS]
     Causal = Literal["causal"]
 
 
@@ -197,9 +211,10 @@ class Attention(Record, frozen=True):
 
 
 class Parity(Record, frozen=True):
-    """Logits against the single pass."""
+    """Logits against the single pass, or against another library's run of the same schedule."""
 
     reference: str | None = None
+    """`single-pass`, or the name of the other library."""
     max_abs: float | None = None
     first: int | None = None
     """First position whose logits differ beyond `tolerance`; absent when none does."""
@@ -207,6 +222,16 @@ class Parity(Record, frozen=True):
     """Top-2 margin of the reference at `first`."""
     tolerance: float | None = None
     compared: Count | None = None
+    kind: PartingKind | None = None
+    """What makes the difference, where somebody has looked inside."""
+    layer: Count | None = None
+    """The first layer that differs; absent where it lies before or after the layers."""
+    query: Count | None = None
+    """The first position that sees other keys than in the reference."""
+    seen: list[int] | None = None
+    """What it sees here: first and last position of each run of keys, in turns; -1 is padding."""
+    seen_there: list[int] | None = None
+    """What it sees in the reference."""
 
 
 class Output(Record, frozen=True):

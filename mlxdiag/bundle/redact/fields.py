@@ -122,7 +122,9 @@ FIELDS: dict[type[Any], dict[str, str]] = {
     },
     types.Parity: {
         "reference": NAME,
-        **dict.fromkeys(("max_abs", "first", "margin", "tolerance", "compared"), NUMBER),
+        **dict.fromkeys(("max_abs", "first", "margin", "tolerance", "compared", "layer", "query"), NUMBER),
+        "kind": CHOICE,
+        **dict.fromkeys(("seen", "seen_there"), NUMBERS),
     },
     types.Output: {
         **dict.fromkeys(("row", "nan", "inf", "margin"), NUMBER),

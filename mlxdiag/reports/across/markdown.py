@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlxdiag.audit.across.cell import Across
+from mlxdiag.inspect.rules.md4.parity import MEANINGS as KINDS
 from mlxdiag.reports.across import words
 from mlxdiag.reports.escape import markdown as safe
 from mlxdiag.reports.markdown import table
@@ -25,7 +26,7 @@ def _lines(across: Across) -> Iterator[str]:
     if across.differences:
         yield "\n## Differences (MD403)\n"
         rows = [
-            [one.id, words.KINDS[one.kind], one.library or "not told", ", ".join(one.families), one.where]
+            [one.id, KINDS[one.kind], one.library or "not told", ", ".join(one.families), one.where]
             for one in across.differences
         ]
         yield from table(["difference", "what", "departs", "families", "where"], rows)

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from mlxdiag.audit.across.cell import Across
+from mlxdiag.inspect.rules.md4.parity import MEANINGS as KINDS
 from mlxdiag.reports.across import words
 from mlxdiag.reports.escape import log_line, printable
 from mlxdiag.reports.view import count
@@ -27,7 +28,7 @@ def _lines(across: Across) -> Iterator[str]:
     yield from _table(across)
     for difference in across.differences:
         yield ""
-        yield f"MD403 {difference.id}: {words.KINDS[difference.kind]}"
+        yield f"MD403 {difference.id}: {KINDS[difference.kind]}"
         own = [cell for cell in across.cells if cell.cause == difference.id and cell.result == "differ"]
         for label, value in words.details(difference, own):
             yield from _wrapped(f"{label}: ", value, "  ")

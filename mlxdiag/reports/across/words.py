@@ -32,17 +32,6 @@ MEANINGS = {
     "apart": "not the same model, or only a wrapper of one",
     "unjudged": "not judged, by a fault of mlxdiag",
 }
-KINDS = {
-    "visibility": "queries see other keys",
-    "positions": "positions are encoded otherwise (RoPE)",
-    "attention": "attention makes something else of the same queries and keys",
-    "experts": "the feed-forward part computes something else",
-    "norm": "a norm computes something else",
-    "embedding": "the embedding differs",
-    "logits": "what comes after the layers differs",
-    "inside": "a layer computes something else",
-    "precision": "one and the same value is rounded in one of them",
-}
 
 
 def subject(across: Across) -> str:

@@ -11,6 +11,18 @@ from mlxdiag.inspect.run import Run
 from mlxdiag.traces.types import Entry, Parity
 
 SINGLE_PASS = "single-pass"
+MEANINGS = {
+    "visibility": "queries see other keys",
+    "positions": "positions are encoded otherwise (RoPE)",
+    "attention": "attention makes something else of the same queries and keys",
+    "experts": "the feed-forward part computes something else",
+    "norm": "a norm computes something else",
+    "embedding": "the embedding differs",
+    "logits": "what comes after the layers differs",
+    "inside": "a layer computes something else",
+    "precision": "one and the same value is rounded in one of them",
+}
+"""What is said of each of `types.PARTINGS`."""
 NOISE = 4.0
 """A near-tie is excused only while the difference itself stays within this many tolerances."""
 
@@ -25,6 +37,13 @@ class _Differs(Rule):
     def severity_of(self, parity: Parity) -> str:
         return self.severity
 
+    def other_of(self, parity: Parity) -> str:
+        return self.other
+
+    def why(self, parity: Parity) -> str:
+        """What is known of the cause, to be put behind the sentence."""
+        return ""
+
     def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
         rows = entry.rows or []
         for index, output in enumerate(entry.output or ()):
@@ -34,8 +53,8 @@ class _Differs(Rule):
             most = "" if parity.max_abs is None else f" by up to {parity.max_abs:.3g}"
             margin = "" if parity.margin is None else f"; top-2 margin there {parity.margin:.3g}"
             yield self.found(
-                f"the logits of this step differ from {self.other}{most}, "
-                f"first at position {parity.first}{margin}",
+                f"the logits of this step differ from {self.other_of(parity)}{most}, "
+                f"first at position {parity.first}{margin}{self.why(parity)}",
                 severity=self.severity_of(parity),
                 step=entry.step,
                 seq=rows[index].seq if index < len(rows) else None,
@@ -45,6 +64,11 @@ class _Differs(Rule):
                 margin=parity.margin,
                 tolerance=parity.tolerance,
                 compared=parity.compared,
+                kind=parity.kind,
+                layer=parity.layer,
+                query=parity.query,
+                seen=parity.seen,
+                seen_there=parity.seen_there,
             )
 
 
@@ -100,10 +124,12 @@ steps:
 class LibraryParityBroken(_Differs):
     """Two libraries disagree on the same weights, beyond the tolerance.
 
-    One of them attends other keys, or positions them otherwise. Which one is not said by this rule: MD3 on
-    both traces does.
+    One of them attends other keys, positions them otherwise, or computes something else. Where somebody has
+    looked inside the two forwards, the first layer that differs and what makes it differ are told. Which of
+    the two is right is not said by this rule: where a query sees other keys, MD3 on both traces says it.
+    warning where one and the same value is rounded in one of them.
 
-    What to do: replay the same trace with both backends and `mlxdiag diff` the two results.
+    What to do: replay the same trace with both backends, which looks inside.
 
     From: windows counted with and without the query (vllm-project/vllm#3385), the families whose window one
     library does not enforce (sgl-project/sglang#30050).
@@ -120,8 +146,16 @@ steps:
    first: 128,
    tolerance: 0.001, compared: 160}}]}
 """,
+        # A window that one library does not read: layer 0, position 8.
+        """
+steps:
+- {step: 1, rows: [{offset: 0, tokens: 19}], output: [{parity: {reference: transformers, max_abs: 4.5,
+   first: 8, tolerance: 0.0002, compared: 19, kind: visibility, layer: 0, query: 8, seen: [0, 8],
+   seen_there: [1, 8]}}]}
+""",
     )
     quiet = (
+        # Within the tolerance.
         """
 steps:
 - {step: 5, rows: [{offset: 0, tokens: 160}], output: [{parity: {reference: transformers, max_abs: 0.0001,
@@ -137,3 +171,25 @@ steps:
 
     def applies(self, parity: Parity) -> bool:
         return parity.reference not in (None, SINGLE_PASS)
+
+    def severity_of(self, parity: Parity) -> str:
+        return "warning" if parity.kind == "precision" else "error"
+
+    def other_of(self, parity: Parity) -> str:
+        return parity.reference or self.other
+
+    def why(self, parity: Parity) -> str:
+        if parity.kind is None:
+            return ""
+        where = "" if parity.layer is None else f" in layer {parity.layer}"
+        said = f"; first{where}: {MEANINGS[parity.kind]}"
+        if parity.query is None or parity.seen is None or parity.seen_there is None:
+            return said
+        here, there = spans(parity.seen), spans(parity.seen_there)
+        return f"{said}; position {parity.query} sees {here} here and {there} there"
+
+
+def spans(ends: list[int]) -> str:
+    """`0-3, 6-8` for first and last positions in turns."""
+    pairs = zip(ends[::2], ends[1::2], strict=False)
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs) or "nothing"
