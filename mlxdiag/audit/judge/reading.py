@@ -35,7 +35,10 @@ REFUSALS = re.compile(
 """What a library says that declines on purpose."""
 
 
-DECLINED = re.compile(r"does not track past states|can only be cropped|Invalid layer type")
+DECLINED = re.compile(
+    r"does not track past states|can only be cropped|Invalid layer type|is not compatible with `cache`"
+    r"|chunking without a cache|requires a cache"
+)
 """What transformers says where it declines, whatever it raises."""
 
 TOO_SMALL = "needs to be divisible by the quantization group size"

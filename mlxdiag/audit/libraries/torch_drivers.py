@@ -117,9 +117,11 @@ def paged(model, prompts, **more):
     finally:
         model.set_attn_implementation(before)
     found = sorted(out.values(), key=lambda answer: int(answer.request_id.rpartition("_")[2]))
-    failed = [answer.error for answer in found if answer.error]
-    if failed or len(found) != len(prompts):
-        raise RuntimeError(f"{len(prompts) - len(found)} requests were lost; {'; '.join(map(str, failed))}")
+    failed = sorted({str(answer.error) for answer in found if answer.error})
+    if failed:
+        raise RuntimeError("; ".join(failed))
+    if len(found) != len(prompts):
+        raise RuntimeError(f"{len(prompts) - len(found)} of {len(prompts)} requests were lost")
     return [(answer.prompt_ids, answer.generated_tokens, torch.tensor(answer.logprobs)) for answer in found]
 
 
