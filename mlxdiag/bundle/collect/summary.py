@@ -89,6 +89,8 @@ def title(account: Account) -> str:
     if found is None:
         return f"{name}: no rule fired on this trace"
     where = view.place(found)
+    if found.severity == "info":
+        return f"{name}: no fault found; noted: {found.name.replace('-', ' ')} ({found.code}), {where}"
     return f"{name}: {found.name.replace('-', ' ')} ({found.code}), {where}"
 
 
@@ -182,7 +184,7 @@ def _expected(account: Account) -> Iterator[str]:
         "prompt fed in pieces are those of the same prompt fed at once."
     )
     worst = account.headline or _worst(account.report)
-    if worst is not None:
+    if worst is not None and worst.severity != "info":
         yield ""
         yield f"Seen instead: {worst.message}."
 

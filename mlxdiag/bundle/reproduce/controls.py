@@ -23,7 +23,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
     """Of several controls that differ in one thing: that thing."""
     result: str
-    """passes, fails (the same fault), fails differently, or not tried."""
+    """passes, fails (the same fault, or any where there was none), fails differently, or not tried."""
     codes: tuple[str, ...] = ()
     """Rules that fired, from warning up."""
     reason: str = ""

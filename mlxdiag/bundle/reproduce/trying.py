@@ -153,7 +153,7 @@ class Trial:
     def _result(self, seen: Seen) -> str:
         if not seen.wrong_at_all:
             return PASSES
-        return FAILS if self.fault & set(seen.codes) else OTHER
+        return FAILS if not self.fault or self.fault & set(seen.codes) else OTHER
 
     def _precision(self, whole: Control) -> Control:
         what = f"{RAN_IN}, in which every run here computes; recorded: {self.dtype or 'not known'}"

@@ -8,6 +8,7 @@ from mlxdiag.bundle.collect.projects import GENERIC, PROJECTS, REQUIRED
 from mlxdiag.bundle.pack.parts import Part
 from mlxdiag.bundle.reproduce.controls import EDGE, FAILS, PASSES, Control
 from tests.bundle.orders import SAMPLE, made
+from tests.samples.expected import FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +93,10 @@ def test_how_to_run_the_scripts_stands_where_there_are_any(account):
     text = summary.render(msgspec.structs.replace(account, parts=there), GENERIC, "1.0")
     assert "unzip bundle.zip -d bundle && cd bundle\npython repro/repro.py\n```" in text
     assert "\n\n\n" not in text
+
+
+def test_a_trace_with_notes_alone_is_not_given_out_for_a_fault():
+    text = made(FOLDER / "gemma4-speculative-verify.yaml").members["summary.md"].decode()
+    title = "# gemma-4-e4b-it-qat-4bit: no fault found; noted: mask shorter than keys (MD101), step 2"
+    assert text.startswith(title)
+    assert "Seen instead" not in text

@@ -71,6 +71,11 @@ def test_a_healthy_schedule_passes_everywhere():
     assert "no policy can change" in results["misfit"].reason
 
 
+def test_without_a_fault_whatever_a_variation_breaks_is_a_failure():
+    results = tried(ONE_PASS, frozenset())
+    assert {one.result for one in results.values()} == {PASSES, FAILS}
+
+
 def test_a_cache_that_only_its_calls_show_is_not_carried_to_other_chunks():
     clamped = variants.middle(read(FOLDER / "gemma4-clamped-continuation.yaml"))
     results = tried(clamped, frozenset({"MD201"}))
