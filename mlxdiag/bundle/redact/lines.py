@@ -235,15 +235,13 @@ class Lines:
             match = pattern.match(line)
             if match is not None:
                 take("host", match["host"])
-                program = self._messages.name(match["program"]) or "[word]"
+                program = self._messages.clean(match["program"])
                 if match["pid"]:
                     take("id", match["pid"])
                 return f"{match.groupdict().get('time') or ''}[host] {program}: ", line[match.end() :]
         match = _COMPOSE.match(line)
         if match is not None:
-            if self._messages.name(match["service"]) is None:
-                take("word", match["service"])
-            return (self._messages.name(match["service"]) or "[word]") + " | ", line[match.end() :]
+            return self._messages.clean(match["service"]) + " | ", line[match.end() :]
         return "", line
 
     def _source(self, line: str) -> str:

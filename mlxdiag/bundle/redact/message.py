@@ -20,7 +20,7 @@ SHORTEST_NUMBER = 9
 """Digits from which a number is not likely to be a length or an offset as well."""
 
 SURE = ("secret", "machine")
-"""Rules whose single words are looked for again: what others took may be a word of this program's sentences."""
+"""Rules whose single words are looked for again: what others took may be a word of our sentences."""
 
 _ID = next(rule for rule in RULES if rule.name == "id")
 _OPEN, _CLOSE = "\ue000", "\ue001"

@@ -75,8 +75,10 @@ _SAID: tuple[Pattern[str], ...] = tuple(
             r"\((?:size|length|dim(?:ension)?"
             r"|n)\s*=?\s*(?P<n>\d{1,7})(?: is different from (?P<n2>\d{1,7}))?\)",
             r"\b(?:length|size|dimension|limit|width|axis) \((?P<n>\d{1,7})\)",
-            r"\b(?:got|have|has|expected|requires|dimensions:|contains|of|is different from) (?P<n>\d{1,7})"
-            r"(?: and (?P<n2>\d{1,7}))?(?= (?:elements?|dimensions?|instead|but|for|and|is|in|\()|[.)]|$)",
+            r"\b(?:got|have|has|expected|requires|contains|of|to) (?P<n>\d{1,7})(?: and (?P<n2>\d{1,7}))?"
+            r"(?= (?:elements?|dimensions?|instead|arguments?|positional|items?)\b)",
+            r"\b(?:got|dimensions: got) (?P<n>\d{1,3})(?: and (?P<n2>\d{1,3}))?\b",
+            r"\bis different from (?P<n>\d{1,7})\)",
             r"\brm \[(?P<n>\d{1,7}), ?(?:end|(?P<n2>\d{1,7}))[)\]]",
             r"\b(?:n|max|min|num)_\w+ \((?P<n>\d{1,7})\)",
             r"\bkv\s+(?P<n>\d{1,3}):",
@@ -95,7 +97,7 @@ _SAID: tuple[Pattern[str], ...] = tuple(
 )
 """What vouches without a list: request lines, loopback ports, source lines, the libraries' errors."""
 
-_SMALL = re.compile(r"\d{1,2}\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,2}\Z")
+_SMALL = re.compile(r"\d\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,2}\Z")
 _LONG = re.compile(r"(?<![\d.])\d{3,}(?![\d.])")
 _ATTACHED = re.compile(r"[A-Za-z]{1,8}(?!\w)")
 _MEASURE = re.compile(r"(?P<n>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z]{1,8})(?:/s)?[.-]?\Z")
