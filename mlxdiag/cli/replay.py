@@ -38,8 +38,8 @@ def main(
         typer.Option(
             "--backend",
             metavar="LIBRARY",
-            help="mlx (mlx-lm) or torch (transformers); default: the one that the trace was recorded from, "
-            "else mlx.",
+            help="mlx (mlx-lm), torch (transformers), or both with a comma to compare them; default: the one "
+            "that the trace was recorded from, else mlx.",
         ),
     ] = None,
     device: Annotated[
@@ -98,12 +98,14 @@ def main(
     for name in asked:
         backends.require(name)
     recorded, broken = read_what_is_whole(trace)
-    (chosen_backend,) = asked or (backends.of(recorded.header.environment),)
+    asked = asked or (backends.of(recorded.header.environment),)
+    # Of two libraries, the plan is laid for transformers, whose config defines what is meant.
+    chosen_backend = asked[-1] if len(asked) == 1 else "torch"
     backends.require(chosen_backend)
     config = checkpoint_config(model) if model is not None else None
-    if not plan:
-        experiment.require_family(recorded, config, chosen_backend)
-    prepared = experiment.prepare(recorded, source=trace, config=config)
+    for name in () if plan else asked:
+        experiment.require_family(recorded, config, name)
+    prepared = experiment.prepare(recorded, source=trace, config=config, backend=chosen_backend)
     broken = prepared.broken or broken
     for note in prepared.plan.notes:
         complain(f"note: {note}")
@@ -120,11 +122,23 @@ def main(
             complain(f"error: {broken}")
         return broken.exit_code if broken is not None else code
     memory.require(prepared)
-    if device is not None:
-        backends.use_device(chosen_backend, device)
-    instance = experiment.instance_for(
-        prepared, seed=seed, model_dir=model, backend=chosen_backend, device=device
-    )
+    for name in asked if device is not None else ():
+        backends.use_device(name, device or "")
+    if len(asked) > 1:
+        from mlxdiag.cli import replay_across
+
+        given = replay_across.Given(
+            policies=chosen,
+            level=level,
+            parity=parity,
+            seed=seed,
+            model=model,
+            device=device,
+            output=output,
+            force=force,
+        )
+        return replay_across.replay_both(prepared, given, settings, broken)
+    instance = experiment.instance_for(prepared, seed=seed, model_dir=model, device=device)
     if sys.stderr.isatty():
         complain(f"running {len(prepared.plan.forwards)} forwards and the single pass on {instance.name} ...")
     ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)

@@ -15,6 +15,7 @@ from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import one_of, refuse_overwriting
 from mlxdiag.cli.streams import complain
 from mlxdiag.errors import CLEAN, UsageError
+from mlxdiag.models import backends
 from mlxdiag.replay.shrink import REPLAYS, Shrunk, shrink
 from mlxdiag.replay.shrink.oracles import Oracle, signature
 from mlxdiag.replay.shrink.sketch import Size
@@ -79,9 +80,10 @@ def main(
     recorded = _read(trace)
     found = _asked(recorded, code)
     replaying = replay or misfit is not None or found is None or found.rests_on in SEEN_ONLY_BY_A_RUN
+    backend = backends.of(recorded.header.environment)
     shrunk = shrink(
         recorded,
-        _oracle(trace, code or (found.code if found else None), misfit, seed, replaying),
+        _oracle(trace, code or (found.code if found else None), misfit, seed, replaying, backend),
         budget or (REPLAYS if replaying else INSPECTIONS),
         target=_chooser(code, found) if replaying or found is None else frozenset({signature(found)}),
         at=_entry(recorded, found),
@@ -138,15 +140,16 @@ def _asked(trace: Trace, code: str | None) -> Finding | None:
     return found
 
 
-def _oracle(source: str, code: str | None, misfit: str | None, seed: int, replaying: bool) -> Oracle:
+def _oracle(
+    source: str, code: str | None, misfit: str | None, seed: int, replaying: bool, backend: str
+) -> Oracle:
     from mlxdiag.replay.shrink import oracles
 
     if not replaying:
         return oracles.inspecting(code)
-    from mlxdiag.models import backends
     from mlxdiag.replay import misfit as policies
 
-    backends.require("mlx")
+    backends.require(backend)
     policy = policies.parse(misfit)[0] if misfit is not None else None
     return oracles.Replaying(source, code, policy, seed)
 

@@ -31,7 +31,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def of(environment: Mapping[str, Any] | None) -> str:
-    """The backend of the library that a trace's header says it was recorded from; mlx where it says nothing."""
+    """The backend of the library that a trace says it was recorded from; mlx where it says nothing."""
     libraries = (environment or {}).get("libraries")
     held = libraries if isinstance(libraries, Mapping) else {}
     return "torch" if "transformers" in held and "mlx-lm" not in held else "mlx"

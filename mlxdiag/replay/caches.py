@@ -41,7 +41,8 @@ def choose(trace: Trace, families: dict[str, Family]) -> dict[str, CacheChoice]:
             )
         elif family.attention == "full" and _capped(trace, name) and kind in (None, "dense"):
             chosen[name] = CacheChoice(
-                "front_trim", why="keys beyond the cap are dropped at the front; the library has no such cache"
+                "front_trim",
+                why="keys beyond the cap are dropped at the front; the library has no such cache",
             )
     return chosen
 

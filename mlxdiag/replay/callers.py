@@ -132,12 +132,17 @@ def _caller(
     return CallerMask(guess[0], guess[1], (q, m), feed.tokens, family, window, source)
 
 
+FALLBACKS = {"causal": "windowed", "oldest": "none"}
+"""Policies of which a fallback is one layer's share: plain causal masks on full layers, and what sdpa makes
+of no mask at all."""
+
+
 def recorded_misfit(trace: Trace) -> str | None:
     """The policy that the recorded fates and fallbacks speak of, as `--misfit` names it."""
     for entry in trace.entries:
         for call in entry.attention or []:
             if call.fate == "discarded" and call.fallback:
-                return f"discard:{'windowed' if call.fallback == 'causal' else call.fallback}"
+                return f"discard:{FALLBACKS.get(call.fallback, call.fallback)}"
             if call.fallback == "sliced" and (call.q or 0) > 1:
                 return "crop:old"
             if call.fate == "cropped":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,9 @@ from mlxdiag.replay import prompts
 from mlxdiag.replay.ops import Plan
 from mlxdiag.replay.outcome import Outcome, summarise
 from mlxdiag.traces.types import Family, Model, Trace
+
+if TYPE_CHECKING:
+    from mlxdiag.replay.run import Runner
 
 DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "layer_types")
 
@@ -34,6 +37,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """What the rules say of the trace itself."""
     broken: UnreadableError | None = None
     """Why the plan ends before its trace does: what comes next is impossible."""
+    backend: str = "mlx"
+    """The library that it will run on: mlx or torch."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -59,10 +64,13 @@ def require_family(trace: Trace, config: dict[str, Any] | None = None, backend: 
         raise UnjudgedError(f"{whole.get('model_type')}: {family}")
 
 
-def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) -> Prepared:
+def prepare(
+    trace: Trace, *, source: str, config: dict[str, Any] | None = None, backend: str | None = None
+) -> Prepared:
     """Lay the plan of a trace, without building a model.
 
-    `config`: a whole config.json to use in place of the catalogue's for the trace's architecture.
+    `config`: a whole config.json to use in place of the catalogue's for the trace's architecture. `backend`:
+    the library to run on, in place of the one that the trace was recorded from.
 
     Raises:
         UnreadableError: a schedule that is impossible before anything ran, or a trace without a model.
@@ -72,6 +80,7 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
     from mlxdiag.models.configs import geometry
 
     model = planning.model_of(trace)
+    chosen = backend or backends.of(trace.header.environment)
     whole = config if config is not None else _whole_config(model)
     if config is not None:
         _require_same_family(model, config)
@@ -86,10 +95,10 @@ def prepare(trace: Trace, *, source: str, config: dict[str, Any] | None = None) 
             laid = planning.lay(before, families, source=source, model=model)
         except UnjudgedError:
             raise error from None
-        return Prepared(laid, model, whole, families, _judge(before, source), error)
+        return Prepared(laid, model, whole, families, _judge(before, source), error, chosen)
     other = _other_windows(own, model.layers or {}) if config is not None else ()
     laid = msgspec.structs.replace(laid, notes=(*laid.notes, *other))
-    return Prepared(laid, model, whole, families, _judge(trace, source))
+    return Prepared(laid, model, whole, families, _judge(trace, source), backend=chosen)
 
 
 def _other_windows(own: dict[str, Family], traced: dict[str, Family]) -> Iterator[str]:
@@ -145,7 +154,6 @@ def instance_for(
     *,
     seed: int = 0,
     model_dir: Path | None = None,
-    backend: str = "mlx",
     device: str | None = None,
 ) -> Instance:
     """A tiny random instance with the trace's geometry, or the checkpoint in `model_dir`.
@@ -155,10 +163,10 @@ def instance_for(
         UnreadableError: the checkpoint cannot be read.
     """
     if model_dir is not None:
-        return backends.checkpoint(backend, model_dir, device)
+        return backends.checkpoint(prepared.backend, model_dir, device)
     windows = {f.window for f in prepared.families.values() if f.attention == "sliding" and f.window}
     built = backends.tiny(
-        backend,
+        prepared.backend,
         prepared.config,
         seed=seed,
         window=next(iter(windows)) if len(windows) == 1 else None,
@@ -179,17 +187,28 @@ def run_policies(
     level: str = "visibility",
     parity: bool = True,
     seed: int = 0,
+    made: dict[str, prompts.Prompt] | None = None,
+    kind: type[Runner] | None = None,
+    kept: list[Runner] | None = None,
 ) -> list[Ran]:
-    """Run the plan once per policy on the same model, tokens and single pass."""
+    """Run the plan once per policy on the same model, tokens and single pass.
+
+    `made`: the tokens, where another model runs on the same ones. `kind`: the runner, of which those that ran
+    are put into `kept`.
+    """
     from mlxdiag.replay.oracle import Oracle
     from mlxdiag.replay.run import Runner
 
     plan = prepared.plan
-    made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
+    if made is None:
+        made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
     oracle = Oracle(instance, plan, made) if parity else None
     ran = []
     for policy in policies:
-        trace = Runner(instance, plan, made, policy, oracle=oracle, level=level).run()
+        runner = (kind or Runner)(instance, plan, made, policy, oracle=oracle, level=level)
+        trace = runner.run()
+        if kept is not None:
+            kept.append(runner)
         report = _judge(trace, plan.source)
         notes = tuple(oracle.left_out()) if oracle is not None else ()
         ran.append(Ran(policy, trace, summarise(policy, trace), report, notes))

@@ -237,8 +237,8 @@ def replayed(backend: str, device: str, name: str) -> tuple[str, str, float]:
     if backend == "mlx":
         backends.use_device(backend, device)
     started = time.monotonic()
-    prepared = experiment.prepare(read(ROOT / "traces" / f"{name}.yaml"), source=name)
-    instance = experiment.instance_for(prepared, backend=backend, device=device)
+    prepared = experiment.prepare(read(ROOT / "traces" / f"{name}.yaml"), source=name, backend=backend)
+    instance = experiment.instance_for(prepared, device=device)
     ran = experiment.run_policies(prepared, instance, (prepared.plan.misfit,))[0]
     found = codes(finding for finding in ran.report.findings if finding.severity != "info")
     worst = ran.outcome.max_abs

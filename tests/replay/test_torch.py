@@ -27,8 +27,8 @@ FAULTS = {"recurrent_gemma": {"MD402"}}
 
 
 def run(loaded, source="t.yaml"):
-    prepared = experiment.prepare(loaded, source=source)
-    instance = experiment.instance_for(prepared, backend="torch", device="cpu")
+    prepared = experiment.prepare(loaded, source=source, backend="torch")
+    instance = experiment.instance_for(prepared, device="cpu")
     return experiment.run_policies(prepared, instance, (prepared.plan.misfit,))[0]
 
 

@@ -18,6 +18,9 @@ class FrontTrimLayer(DynamicLayer):  # type: ignore[misc]
     Its offset counts every token seen; the mask is sized to the keys that are left.
     """
 
+    keys: Any
+    values: Any
+
     def __init__(self) -> None:
         super().__init__()
         self.dropped = 0
@@ -53,6 +56,9 @@ class ClampedSlidingLayer(DynamicSlidingWindowLayer):  # type: ignore[misc]
     keeps all of its keys; a single token finds what it must.
     """
 
+    keys: Any
+    values: Any
+
     def __init__(self, sliding_window: int) -> None:
         super().__init__(sliding_window)
 
@@ -85,6 +91,8 @@ class BufferedSlidingLayer(DynamicLayer):  # type: ignore[misc]
     """
 
     is_sliding = True
+    keys: Any
+    values: Any
 
     def __init__(self, sliding_window: int, slack: int) -> None:
         super().__init__()
@@ -113,10 +121,8 @@ class BufferedSlidingLayer(DynamicLayer):  # type: ignore[misc]
         if drop:
             self.keys, self.values = self.keys[..., drop:, :], self.values[..., drop:, :]
         self.cumulative_length += key_states.shape[-2]
-        keys: Any
-        values: Any
-        keys, values = super().update(key_states, value_states)
-        return keys, values
+        held: tuple[Any, Any] = super().update(key_states, value_states)
+        return held
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """For a single token what is returned, so that the mask can hide what is too old."""
