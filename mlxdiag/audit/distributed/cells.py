@@ -22,6 +22,8 @@ def told(library: str, item: str, words: Sequence[Told | None], seconds: float =
     """The cell of an item of which every rank has said how it ended."""
     said = [word for word in words if word is not None]
     made = empty(library, item, seconds)
+    if all(word.alike for word in said):
+        return msgspec.structs.replace(refused_or_crashed(library, item, 0, said[0]), seconds=seconds)
     other = next((word for word in said if word.state != "done"), None)
     if other is not None:
         made.result = "unsupported" if other.state == "unsupported" else "skipped"
@@ -122,7 +124,8 @@ def refused_or_crashed(library: str, item: str, rank: int, word: Told) -> Cell:
     """A rank told of an exception."""
     made = empty(library, item)
     made.where = word.where
-    made.reason = f"rank {rank}, {word.during}: {word.error}: {word.reason}"
+    who = "every rank" if word.alike else f"rank {rank}"
+    made.reason = f"{who}, {word.during}: {word.error}: {word.reason}".rstrip(": ")
     clean = word.error in ("ValueError", "NotImplementedError") and word.during == "splitting"
     if not word.where:
         made.reason = f"{UNFINISHED}: {made.reason}"

@@ -17,8 +17,6 @@ from mlxdiag.audit.distributed.ring.launch import RingLaunch
 from mlxdiag.audit.distributed.told import PIPELINE, TENSOR, Told
 from mlxdiag.audit.distributed.torchrun.launch import TorchrunLaunch
 
-QUIET = 30.0
-"""Seconds without a word from either rank after which they hang."""
 LIMIT = 600.0
 """Seconds for all families together."""
 
@@ -37,7 +35,7 @@ def audit_distributed(
     *,
     library: str = LIBRARY,
     scenarios: Sequence[str] = (),
-    quiet: float = QUIET,
+    quiet: float | None = None,
     limit: float = LIMIT,
     command: Sequence[str] = (),
 ) -> Iterator[Cell]:
@@ -45,7 +43,7 @@ def audit_distributed(
 
     Args:
         scenarios: none means every kind that the library is split in.
-        quiet: seconds without a word from either rank after which both are killed.
+        quiet: seconds without a word from either rank after which both are killed; None: the launch's own.
         limit: seconds after which the families that are left are skipped, with that reason.
         command: the program of a rank, for tests.
     """
@@ -66,7 +64,7 @@ def audit_distributed(
             for rank, told in launch.told(quiet):
                 item = f"{told.family}:{told.kind}"
                 words.setdefault(item, [None] * RANKS)[rank] = told
-                if all(word is not None and word.state not in ("begun", "failed") for word in words[item]):
+                if all(word is not None and word.final for word in words[item]):
                     now = time.monotonic()
                     yield cells.told(library, item, words[item], now - started)
                     started = now

@@ -24,6 +24,8 @@ POLL = 0.05
 class Launch(ABC):
     """One start of both ranks over a list of items. Use as a context: leaving it kills what still runs."""
 
+    quiet = 30.0
+    """Seconds without a word from either rank after which they hang."""
     startup = 60.0
     """Seconds until the first word: two processes import the library and find each other."""
     lost: tuple[str, ...] = ()
@@ -89,12 +91,13 @@ class Launch(ABC):
             if self._folder is not None:
                 self._folder.cleanup()
 
-    def told(self, quiet: float) -> Iterator[tuple[int, Told]]:
+    def told(self, quiet: float | None = None) -> Iterator[tuple[int, Told]]:
         """What the ranks say, as they say it: (rank, word).
 
         Ends when both have ended, when one has ended badly, or when neither has said anything for `quiet`
         seconds; before the first word they get `startup`.
         """
+        quiet = self.quiet if quiet is None else quiet
         heard, ending, patience = time.monotonic(), None, max(quiet, self.startup)
         while True:
             over = self.status()

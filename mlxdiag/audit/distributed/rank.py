@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from mlxdiag.audit.distributed.told import Told
-from mlxdiag.audit.judge.reading import crash_site
+from mlxdiag.audit.judge.reading import crash_site, ours
 
 MEETING = 60
 """Seconds that a rank waits for its peer."""
@@ -37,25 +37,35 @@ class Rank(ABC):
         with self.report.open("ab") as file:
             file.write(msgspec.json.encode(told) + b"\n")
 
+    def agreed(self, told: Told) -> bool:
+        """Whether every rank failed in this way, so that none waits for another and all can go on."""
+        return False
+
     def work(self, family: str, kind: str) -> None:
-        """One family. Ends the process where the library fails."""
+        """One family. Ends the process where the library fails in this rank alone."""
         self.tell(Told(family, kind, "begun"))
         try:
-            self.tell(self.trial(family, kind))
+            told = self.trial(family, kind)
         except Exception as error:  # noqa: BLE001  a family may fail in any way
-            said = " ".join(str(error).split())[:300]
-            self.tell(
-                Told(
-                    family,
-                    kind,
-                    "failed",
-                    reason=said,
-                    where=crash_site(error),
-                    during=self.during,
-                    error=type(error).__name__,
-                )
-            )
-            os._exit(BROKEN)
+            told = failed(family, kind, self.during, error)
+            self.tell(told)
+            if not self.agreed(told):
+                os._exit(BROKEN)
+            told.alike = True
+        self.tell(told)
+
+
+def failed(family: str, kind: str, during: str, error: Exception) -> Told:
+    """The word for an exception; without a line of the library where the fault is this program's own."""
+    return Told(
+        family,
+        kind,
+        "failed",
+        reason=" ".join(str(error).split())[:300],
+        where="" if ours(error) else crash_site(error),
+        during=during,
+        error=type(error).__name__,
+    )
 
 
 def report(folder: Path, rank: int) -> Path:

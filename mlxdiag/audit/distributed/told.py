@@ -51,6 +51,8 @@ class Told(msgspec.Struct, omit_defaults=True):
     """What was being done when it failed: building, splitting, or the name of a schedule."""
     error: str = ""
     """Type of the exception."""
+    alike: bool = False
+    """Every rank failed so, and all of them go on."""
     differences: list[Difference] = []
     seen: list[Seen] = []
     judged: dict[str, int] = {}
@@ -61,3 +63,8 @@ class Told(msgspec.Struct, omit_defaults=True):
     """Numbers in the parameters that this rank holds."""
     whole: int = 0
     """The same of the model in one process."""
+
+    @property
+    def final(self) -> bool:
+        """Whether the rank has gone on to the next item."""
+        return self.alike or self.state not in ("begun", "failed")

@@ -115,7 +115,7 @@ def judged(run: Run) -> dict[str, int]:
 
 def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> None:
     """The run ended before its schedule: the library declines, or it breaks."""
-    if _ours(error):
+    if ours(error):
         raise error
     site = crash_site(error)
     said = " ".join(str(error).split()) or type(error).__name__
@@ -143,7 +143,7 @@ def declines(error: Exception, said: str) -> bool:
 
 def crashed(cell: Cell, error: Exception, when: str) -> None:
     """The library broke. Raises the error itself where it was not the library."""
-    if _ours(error):
+    if ours(error):
         raise error
     said = " ".join(str(error).split())
     cell.result, cell.where = "crash", crash_site(error)
@@ -156,7 +156,7 @@ def crash_code(said: str) -> str:
     return CRASHES[crash.read(said) is None]
 
 
-def _ours(error: Exception) -> bool:
+def ours(error: Exception) -> bool:
     """Whether it was this program that failed, not the library under its hands."""
     if isinstance(error, UnjudgedError | RefusedError):
         return False

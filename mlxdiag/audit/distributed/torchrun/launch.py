@@ -22,6 +22,7 @@ class TorchrunLaunch(Launch):
     """See `Launch`. torchrun gives each rank a process group of its own, and ends these groups when it is
     told to stop."""
 
+    quiet = 60.0
     startup = 120.0
     lost = ("Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe")
 

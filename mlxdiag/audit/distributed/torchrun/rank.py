@@ -8,10 +8,15 @@ under the probe, and tells how far its logits are from its own, and what its hea
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
+
+from mlxdiag.audit.distributed.launch import RANKS
 from mlxdiag.audit.distributed.rank import MEETING, Rank, end_with_parent, report
 from mlxdiag.audit.distributed.schedules import SCHEDULES
 from mlxdiag.audit.distributed.told import Told
@@ -20,6 +25,10 @@ from mlxdiag.audit.distributed.torchrun.watched import Alone, watch
 from mlxdiag.audit.judge import noise
 from mlxdiag.audit.libraries import table
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.torch.instance import TorchInstance
+
+ANSWER = 10.0
+"""Seconds after a failure in which the other rank may fail as well."""
 
 
 class TorchrunRank(Rank):
@@ -37,6 +46,7 @@ class TorchrunRank(Rank):
         instance = table.named("transformers").tiny(family, self.seed, "cpu")
         if isinstance(instance, Skipped):
             return Told(family, kind, "skipped", str(instance))
+        assert isinstance(instance, TorchInstance)
         if (why := split.refusal(instance)) is not None:
             return Told(family, kind, "unsupported", why)
         checkpoint = self.folder / family
@@ -60,7 +70,35 @@ class TorchrunRank(Rank):
             told.seen += found.seen
             for oracle, count in found.judged.items():
                 told.judged[oracle] = told.judged.get(oracle, 0) + count
+        if self.rank == 0:
+            shutil.rmtree(checkpoint)
         return told
+
+    def agreed(self, told: Told) -> bool:
+        """Both ranks run the same code on parts of the same shape, so what fails in one fails in the other,
+        behind as many collectives; and starting torchrun again takes longer than most families do."""
+        from torch import distributed, ones
+
+        deadline = time.monotonic() + ANSWER
+        while (answer := last(report(self.folder, 1 - self.rank), told)) is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        if (answer.state, answer.during, answer.error) != (told.state, told.during, told.error):
+            return False
+        count = ones(3)
+        distributed.all_reduce(count)
+        return bool((count == RANKS).all())
+
+
+def last(report: Path, about: Told) -> Told | None:
+    """How a rank ended this item; None while it has not."""
+    for line in reversed(report.read_bytes().splitlines(keepends=True)):
+        if line.endswith(b"\n"):
+            told = msgspec.json.decode(line, type=Told)
+            if (told.family, told.kind) == (about.family, about.kind):
+                return told if told.state != "begun" else None
+    return None
 
 
 def main(arguments: list[str]) -> None:
@@ -74,7 +112,7 @@ def main(arguments: list[str]) -> None:
         raise SystemExit(str(loaded))
     from torch import distributed
 
-    distributed.init_process_group("gloo", timeout=timedelta(seconds=MEETING))
+    distributed.init_process_group("gloo", timeout=timedelta(seconds=2 * MEETING))
     rank = TorchrunRank(folder, number, int(seed))
     for item in items:
         rank.work(*item.rsplit(":", 1))

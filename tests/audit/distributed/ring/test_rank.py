@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mlxdiag.audit.cell import Cell
-from mlxdiag.audit.distributed.distributed import QUIET, audit_distributed
+from mlxdiag.audit.distributed.distributed import audit_distributed
 from mlxdiag.audit.distributed.launch import RANKS
 from mlxdiag.audit.distributed.ring.launch import RingLaunch
 from mlxdiag.audit.distributed.told import PIPELINE, TENSOR
@@ -38,7 +38,7 @@ def test_a_family_that_splits_well_passes_both_ways(found: Found) -> None:
 def test_each_rank_of_a_pipeline_holds_a_part_of_the_layers() -> None:
     """Else two whole models would agree with a third."""
     with RingLaunch([f"qwen2:{PIPELINE}"], 0) as launch:
-        done = [told for _, told in launch.told(QUIET) if told.state == "done"]
+        done = [told for _, told in launch.told() if told.state == "done"]
     held = [told.layers for told in done]
     assert len(held) == RANKS
     assert all(0 < told.weights < told.whole for told in done)

@@ -1,0 +1,61 @@
+"""Families of transformers split over two processes, as they are and with one rank broken."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.distributed.distributed import audit_distributed
+
+FAULTY = (sys.executable, "-m", "tests.audit.distributed.torchrun.faulty_rank")
+TOKENS = 2 * 5 * 19
+"""Two ranks; three schedules of 19 tokens, and one of two rows."""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Cell]:
+    """One launch: a family as it is, one without a plan, and three that `faulty_rank` breaks."""
+    families = ("gemma3_text", "gpt_neo", "gemma3_text:eager", "gemma2", "llama")
+    cells = audit_distributed(families, library="transformers", command=FAULTY)
+    return {cell.family: cell for cell in cells}
+
+
+def test_a_family_that_splits_well_passes_by_all_oracles(found: dict[str, Cell]) -> None:
+    cell = found["gemma3_text"]
+    assert cell.result == "pass", cell.reason
+    assert cell.judged["parity"] == TOKENS
+    # Layers of two kinds, and each query of each of them.
+    assert cell.judged["visibility"] == 2 * TOKENS
+    assert cell.judged["geometry"] > 0
+
+
+def test_a_family_without_a_plan_is_unsupported(found: dict[str, Cell]) -> None:
+    cell = found["gpt_neo"]
+    assert cell.result == "unsupported"
+    assert "GPTNeoForCausalLM has no tensor-parallel plan" in cell.reason
+
+
+def test_a_rank_that_drops_its_window_is_found_by_what_its_heads_see(found: dict[str, Cell]) -> None:
+    cell = found["gemma3_text:eager"]
+    assert cell.result == "fail"
+    assert cell.evidence["rank"] == 1
+    assert cell.reason.startswith("rank 1, ")
+    assert {"visibility", "parity"} <= set(cell.oracles)
+    # With a window of 8, the query at position 8 is the first that has a key to lose.
+    assert cell.evidence["first"] == 8
+    assert cell.where.startswith("transformers/models/gemma3/modeling_gemma3.py:")
+
+
+def test_a_rank_whose_heads_are_not_summed_up_is_found_by_logits_alone(found: dict[str, Cell]) -> None:
+    cell = found["gemma2"]
+    assert (cell.result, cell.codes, cell.oracles) == ("fail", ["MD402"], ["parity"])
+    assert cell.evidence["max_abs"] > cell.evidence["tolerance"]
+    assert cell.evidence["first"] == 0
+
+
+def test_a_rank_that_dies_is_a_crash_with_its_signal(found: dict[str, Cell]) -> None:
+    cell = found["llama"]
+    assert (cell.result, cell.codes) == ("crash", ["MD902"])
+    assert cell.reason.startswith("rank 1 ended with SIGSEGV")
