@@ -155,6 +155,9 @@ class Lines:
         if self._is_inside(line) or line.startswith("    ") or _FRAME.match(line):
             return
         self._opened.feed(line)
+        if not self._opened.open and (keyed.goes_on(line) or begins_turn(line)):
+            stamp = heads.stamp(line)
+            self._goes_on = NO_TIME if stamp is None else stamp
 
     def line(self, line: str) -> str | None:
         """One line, cleaned; None where it stays out."""
