@@ -103,7 +103,8 @@ Call = tuple[Update, Any, bool]
 def event_of_update(update: Update) -> AttentionEvent:
     """The same in full, before its attention call."""
     layer, tag, left, (alike, before, q, k, rope, vectors) = update
-    kind, window, keep, slack, bits = alike
+    # A layer that the call itself makes is known by nothing before it.
+    kind, window, keep, slack, bits = alike if alike is not None else ("unknown", None, None, None, None)
     offset, cursor, start, live, buffer = before
     event = AttentionEvent(
         layer, None, None, kind, window, keep, slack, bits, offset, cursor, start, live, buffer, q, rope, left
