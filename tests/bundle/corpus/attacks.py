@@ -1,7 +1,7 @@
 # ruff: noqa: E501  a line of data is as long as it is
 """Texts that once went through the cleaning whole: numbers, known words and texts over several lines.
 
-`*` marks what tells, as in `secrets`; where nothing is marked, every piece of `TELL` does.
+`*` marks what tells: none of these pieces may be seen again.
 """
 
 from __future__ import annotations
@@ -111,6 +111,51 @@ FORMLESS: dict[str, str] = {
     "a private path behind an equals sign": "INFO: model=*cache/model*",
     "a request's number": "INFO: seq-*491715* done",
     "a request's number in a span": "2026-07-24T09:15:02.114390Z  INFO prefill{{seq_id=seq-*491715* prompt_len=12}}: mlxcel::server: chunk 0..512",
+    "ids as a shape": "INFO: keys [*9906*, *1917*, *374*, *264*]",
+    "ids as one counter": "INFO: step=*9906* step=*1917* step=*374* step=*264*",
+    "ids as counts": "INFO: *9906* tokens *1917* tokens *374* tokens",
+    "ids as times": "INFO: *9906*ms *1917*ms 374ms",
+    "ids as decimals": "INFO: *99.06* *19.17* *37.4* *26.4*",
+    "ids as probabilities": "INFO: *0.9906* *0.1917* *0.374*",
+    "ids as a chain": "INFO: offset=*9906*->*1917*->*374*->*264*",
+    "ids as a version": "INFO: mlx *9906*.*1917*.*374*",
+    "ids as fractions of a second": "INFO: 12:34:56.*9906* 12:34:57.*1917*",
+    "ids with colons": "INFO: *9906*:*1917*:*374*:*264*",
+    "ids with plus signs": "INFO: *9906*+*1917*+*374*",
+    "ids in types": "INFO: uint*9906* int*1917* float*374*",
+    "ids of a digit": "INFO: *9 9 0 6 1 9*",
+    "an id in brackets": "INFO: [*9906*]",
+    "an id in an error in JSON": '{"error": "*9906* *1917* *374*"}',
+    "hexadecimal text of five letters": "INFO: *6d 6f 64 65 6c*",
+    "escaped text": "INFO: *\\x6d\\x6f\\x64*",
+    "letters with bars": "INFO: *m|o|d|e|l*",
+    "a commit that is none": "INFO: build *48213377*",
+    "an address of four numbers as a version": "INFO: *v4.8.2.1*",
+    "words joined by dots": "INFO: *the.model.is.a.user*",
+    "words joined by underscores": "INFO: *the_model_is_a_user*",
+    "words joined to a name": "INFO: *TheModelIsAUser*",
+    "words joined by slashes": "INFO: *the/model/is/a/user*",
+    "words with numbers between": "INFO: *the* 1 *model* 2 *is* 3 a 4 *user* 5",
+    "words as keys": "INFO: *the*=1 *model*=2 *is*=3",
+    "words in capitals": "INFO: *THE MODEL IS A USER*",
+    "words in two quotes": "INFO: `*the model*` `*is a*`",
+    "words in a string of JSON": '{"type": "*the model*"}',
+    "folders of known words": "INFO: loaded *models/private/cache*",
+    "a route of known words": "curl http://localhost:8080/v1/completions/*model/user*",
+    "a container of known words": "*gpu-server* | INFO: offset 4",
+    "a numbered server": "INFO: *server-12* ready",
+    "a secret behind a blank": "INFO: secret *window*",
+    "coordinates with letters": "INFO: *38.72N* *9.13W*",
+    "a drive with slashes": "INFO: cwd: *C:*/Users/zorblax/run.py",
+    "a turn of a conversation": "<start_of_turn>user\nINFO: *mask* 12\nINFO: offset *12*",
+    "a turn behind a name": "user: hi\nINFO: *mask* 12\nINFO: offset *12*",
+    "an answer without a time": "INFO: assistant: hi\nINFO: *mask* 12",
+    "words below a frame": '  File "/x/site-packages/mlx_lm/a.py", line 3, in f\n    *the model is a user*',
+    "words of a warning": "/x/site-packages/a.py:12: UserWarning: *the model is a user*",
+    "a model's name in a file": "llama_model_loader: - kv   1: general.name str = *model cache* 12B",
+    "words of a program that aborts": "zsh: *the model is a user*",
+    "words behind an adapter": "mlx_lm.server --adapter-path *cache/window* --port 8080",
+    "a text behind a subcommand": "$ ollama run gemma3 *the* *model* *is* a user",
 }  # fmt: skip
 
 ATTACKS: tuple[Attack, ...] = tuple(
