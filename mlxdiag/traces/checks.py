@@ -43,6 +43,8 @@ def _may_contradict(entry: Entry) -> bool:
             return True
         if call.first is not None or call.last is not None or call.visible is not None or call.totals:
             return True
+        if call.missing or call.future or call.padding or call.foreign:
+            return True
     return entry.tokens is not None
 
 
@@ -90,6 +92,9 @@ def _visibility(call: Attention, rows: list[Row] | None) -> Iterator[str]:
             yield f"{name}: not as long as {given[0][0]}"
     for name in BOUNDED:
         listed, total = getattr(call, name), (call.totals or {}).get(name)
+        odd = next((one for one in listed or () if len(one) != 3), None)
+        if odd is not None:
+            yield f"{name}: {list(odd)} is no row, query and position"
         if listed is not None and total is not None and total < len(listed):
             yield f"totals.{name}: {total}, though {len(listed)} are listed"
 

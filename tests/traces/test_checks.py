@@ -22,6 +22,8 @@ IMPOSSIBLE = {
     "{rows: [{}, {}], attention: [{visible: [[0]]}]}": r"attention\[0\]\.visible: 1 lists for 2 rows",
     "attention: [{first: [[0, 0]], last: [[1]]}]": r"attention\[0\]\.last: not as long as first",
     "attention: [{visible: [[1], [2]], last: [[1]]}]": r"attention\[0\]\.visible: not as long as last",
+    "attention: [{missing: [[]]}]": r"missing: \[\] is no row, query and position",
+    "attention: [{foreign: [[0, 0, 3], [0, 1]]}]": r"foreign: \[0, 1\] is no row, query and position",
     "attention: [{missing: [[0, 0, 3], [0, 1, 3]], totals: {missing: 1}}]": r"totals\.missing: 1, though 2",
     "tokens: {reserved: [[5, 9], [9, 5]]}": r"tokens\.reserved\[1\]: ends at 5, before it begins at 9",
     "rows: [{tokens: -1}]": r"rows\[0\]\.tokens: expected int >= 0",
