@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from mlxdiag.traces.types import Attention, Parity
+
 TRACES = ("trace.yaml", "repro/trace.yaml")
 PARTS = (*TRACES, "tokens.jsonl", "model.json", "environment.json")
 MAPPINGS = ("config", "environment", "source", "quantization")
 """Names of mappings that hold whatever a model's or a program's author put in."""
-POSITIONS = frozenset(
-    ("offset", "k", "rope", "first", "last", "visible", "missing", "future", "padding", "foreign")
-)
+POSITIONS = frozenset((*Attention.__struct_fields__, *Parity.__struct_fields__)) - {"layers", "mask"}
+"""Whatever a call or a comparison lists besides are positions and lengths."""
 SPOKEN = ("note", "planted", "refused", "text", "where")
 SHAPES = ("shape", "mask", "shapes")
 COUNTED = frozenset(

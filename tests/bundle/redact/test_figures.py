@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mlxdiag.bundle.redact import figures
+from mlxdiag.traces.types import Attention, Parity
 
 HEAD = "schema: mlxdiag.trace/1\nsteps:\n"
 
@@ -85,3 +86,9 @@ def test_a_line_that_is_no_json_cannot_be_searched():
     text = f"{HEAD}- {{step: 1, rows: [9906]}}\n"
     assert list(figures.private("trace.yaml", text, False)) == [(3, "a line that cannot be searched")]
     assert list(figures.private("logs/1.log", text, False)) == []
+
+
+def test_every_list_of_a_call_and_of_a_comparison_that_the_schema_knows_passes():
+    lists = {name: [[0, 9906]] for name in Attention.__struct_fields__ if name not in ("layers", "mask")}
+    seen = {name: [0, 9906] for name in Parity.__struct_fields__}
+    assert kinds({"attention": [lists], "output": [{"parity": seen}]}) == []
