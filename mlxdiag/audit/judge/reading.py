@@ -37,7 +37,7 @@ REFUSALS = re.compile(
 
 DECLINED = re.compile(
     r"does not track past states|can only be cropped|Invalid layer type|is not compatible with `cache`"
-    r"|chunking without a cache|requires a cache"
+    r"|chunking without a cache|requires a cache|does not support `crop`"
 )
 """What transformers says where it declines, whatever it raises."""
 
