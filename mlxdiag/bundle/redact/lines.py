@@ -27,7 +27,7 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "llama.cpp",
         re.compile(
-            r"(?:slot|srv|que|main|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info"
+            r"(?:slot|srv|que|main|decode|llama_\w+|llm_\w+|ggml_\w+|common_\w+|load_\w+|print_info"
             r"|system_info|system info|build)\s*[\w:]*\s*:"
         ),
     ),
@@ -44,6 +44,7 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "abort",
         re.compile(
+            r"Exception in |Token indices sequence length|"
             r"called `(?:Result|Option)::unwrap|stack backtrace:|libc\+\+abi:|terminate called"
             r"|what\(\):|thread '|Fatal error|[\w/.-]+:\d+: Fatal error|zsh: "
             r"|Abort|Trace/BPT|Segmentation fault|Assertion failed|fatal runtime error|panicked at"
@@ -84,6 +85,8 @@ _ONE_LINE = re.compile(r"llama_model_loader: - kv ")
 """Lines of which the program cuts off the end, and every line break with it."""
 _AT = re.compile(r"\s*[^\s()]+\.py\(\d+\): \S+\s*$")
 _COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
+_ONLY_WORDS = re.compile(r"\s*(?:[A-Za-z]+[,.;]? ){3,}[A-Za-z]+[.!?:]?\s*\Z")
+BETWEEN_TRACEBACKS = ("During handling of the above exception", "The above exception was the direct cause")
 _RULER = re.compile(r"\s*[-=*#~^_+.\s|]+$")
 _JSON = re.compile(r"\s*(?:data: )?[{\[]")
 _DONE = re.compile(r"data: \[DONE\]$")
@@ -229,7 +232,10 @@ class Lines:
             self._goes_on = NO_TIME if stamp is None else stamp
         if not known:
             return self._out("line", line)
-        return head + self._messages.clean(rest, command=command)
+        shown = head + self._messages.clean(rest, command=command)
+        if _ONLY_WORDS.match(shown) and not shown.startswith(BETWEEN_TRACEBACKS):
+            return self._out("line", line)
+        return shown
 
     def _sender(self, line: str) -> tuple[str, str]:
         """What stands before the record: a host and a process, or a container."""

@@ -63,6 +63,8 @@ _SAID: tuple[Pattern[str], ...] = tuple(
             rf"\b(?P<n>{STATUS})(?= (?:Client Error|Server Error|OK\b|Not Found|Internal|Bad |Unauthorized))",
             rf"\b(?:HTTP|status)(?: code)?[ =:]+(?P<n>{STATUS})\b",
             r"\b(?:exit|status|error|return|exited with)(?: code)?[ =:]+(?P<n>\d{1,3})\b",
+            r"\((?P<n>\d{1,7}) [<>]=? (?P<n2>\d{1,7})\)",
+            r"\bfault: (?P<n>\d{1,2})\b",
             r"\bErrno (?P<n>\d{1,3})\b",
             r"(?:127\.0\.0\.1|localhost|0\.0\.0\.0|\[::1?\])(?::| on port |, port )(?P<n>\d{2,5})\b",
             r"(?P<n>127\.0\.0\.1|0\.0\.0\.0)(?![\w.]*\d)",
@@ -222,7 +224,8 @@ def _shapes(match: Match[str]) -> Iterator[tuple[int, int]]:
     for one in re.finditer(_LIST, match["lists"]):
         numbers = [int(digits) for digits in re.findall(r"-?\d+", one.group())]
         weak = match["key"].lower() in words("weak") and one.group().startswith("(")
-        if (known or weak) and is_shape(match["key"], numbers):
+        sized = "Size(" in match.group()[: at - match.start()]
+        if (known or weak or sized) and is_shape(match["key"], numbers):
             yield at + one.start(), at + one.end()
 
 
