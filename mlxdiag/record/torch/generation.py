@@ -79,6 +79,8 @@ class Generation:
         """All tokens so far, and which rows are done, as tensors that nobody has read yet."""
         self._finished = [False] * self.batch
         self._last: list[int | None] = [None] * self.batch
+        self._stopped: list[int | None] = [None] * self.batch
+        """Where each row was when it was done."""
         recorder.schedules(chunk=getattr(config, "prefill_chunk_size", None))
 
     # What the loop lets be known.
@@ -160,7 +162,8 @@ class Generation:
             blank = min(max(padding - start, 0), event.q)
             if idle[index]:
                 # Its last token was fed in the step before; what keeps it in the batch now is padding.
-                yield Row(seq=name, phase="chunk", offset=offset, tokens=0, right_padding=event.q)
+                stopped = self._stopped[index] = self._stopped[index] or offset
+                yield Row(seq=name, phase="chunk", offset=stopped, tokens=0, right_padding=event.q)
                 continue
             total = self._total(index)
             yield Row(
