@@ -85,12 +85,19 @@ def of_trace(
 
 def write(fault: Fault, directory: Path, *, seed: int = 0) -> Path | None:
     """Write a fault's script into the directory; None for a fault without a schedule."""
-    if not fault.smallest:
+    split = fault.library == "transformers" and {name for _, name in fault.cells} == {"tensor-parallel"}
+    if not fault.smallest and not split:
         return None
     path = Path(directory) / f"{fault.id}.py"
-    path.write_text(script(fault, seed=seed), encoding="utf-8")
+    path.write_text(_split(fault, seed) if split else script(fault, seed=seed), encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+def _split(fault: Fault, seed: int) -> str:
+    from mlxdiag.audit.distributed.torchrun import script
+
+    return script.compose(fault, seed)
 
 
 class Confirmed(NamedTuple):
