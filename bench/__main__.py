@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from bench import auditing, inspecting, planting, recording, replaying, startup
+from bench import auditing, inspecting, planting, recording, recording_torch, replaying, startup
 from bench.clock import Result
 
 
@@ -18,6 +18,7 @@ def main() -> None:
         "inspect": lambda: inspecting.rate(options.rounds),
         "replay": lambda: replaying.measure(options.rounds),
         "record": lambda: recording.measure(options.rounds),
+        "record-torch": lambda: recording_torch.measure(options.rounds),
         "plants": planting.measure,
         "plants-torch": planting.measure_torch,
         "audit": lambda: auditing.measure(options.audit_families),
@@ -44,7 +45,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         nargs="*",
-        choices=("memory", "startup", "inspect", "replay", "record", "plants", "plants-torch", "audit"),
+        choices=(
+            "memory",
+            "startup",
+            "inspect",
+            "replay",
+            "record",
+            "record-torch",
+            "plants",
+            "plants-torch",
+            "audit",
+        ),
     )
     parser.add_argument("--audit-families", nargs="*", default=(), help="default: all, which takes minutes")
     return parser.parse_args()

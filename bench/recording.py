@@ -112,9 +112,11 @@ def take(workers: dict[str, Worker], part: str, q: int, turns: int, pairs: Pairs
             pairs.setdefault(name, []).append((taken["plain"], taken[name]))
 
 
-def started(stack: ExitStack, watches: Sequence[str], width: int) -> dict[str, Worker]:
-    """Workers that have built their models, all at once."""
-    workers = {watch: stack.enter_context(Worker(watch, width)) for watch in watches}
+def started(
+    stack: ExitStack, watches: Sequence[str], width: int, forwards: str = "bench.forwards"
+) -> dict[str, Worker]:
+    """Workers that have built their models, all at once. `forwards`: the module that runs them."""
+    workers = {watch: stack.enter_context(Worker(watch, width, forwards)) for watch in watches}
     for worker in workers.values():
         worker.wait()
     return workers
@@ -123,13 +125,13 @@ def started(stack: ExitStack, watches: Sequence[str], width: int) -> dict[str, W
 class Worker:
     """A process that runs some forwards whenever it is asked to, and says how long one took."""
 
-    def __init__(self, watch: str, width: int) -> None:
+    def __init__(self, watch: str, width: int, forwards: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self.parameters = 0
         environment = dict(os.environ)
         if watch in ("shapes", "digest"):
             environment |= variables(Options(Path(self._folder.name, "t.yaml"), watch), os.environ)
-        command = [sys.executable, "-m", "bench.forwards", watch, str(width)]
+        command = [sys.executable, "-m", forwards, watch, str(width)]
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
