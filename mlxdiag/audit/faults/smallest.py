@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.cell import Cell
+from mlxdiag.audit.cell import LIBRARY, Cell
 from mlxdiag.audit.engine.table import APART
 from mlxdiag.audit.faults import text as texts
 from mlxdiag.audit.faults.faults import headline
@@ -89,7 +89,17 @@ def sight(cell: Cell) -> str:
     """What must stay the same. Shapes alone are not enough where what is seen or the logits were wrong."""
     words = re.sub(r"\d+", "#", cell.reason.partition(": ")[2]) if cell.result == "crash" else ""
     oracles = " ".join(name for name in cell.oracles if name != "geometry") if cell.result == "fail" else ""
-    return " ".join(f"{cell.result} {headline(cell.codes)} {oracles} {words}".split())
+    told = f"{cell.result} {headline(cell.codes)} {oracles} {words}"
+    if cell.library != LIBRARY and cell.result == "fail":
+        told += f" {circumstances(cell)}"
+    return " ".join(told.split())
+
+
+def circumstances(cell: Cell) -> str:
+    """The phase of the step that is wrong, and whether rows were padded in front: a model that keeps its
+    state on itself is wrong from its first token on, and every other fault would shrink to that."""
+    phase = re.match(r"step \d+ \((\w+)\)", cell.reason)
+    return f"{phase[1] if phase else ''} {'padded' if '"left_padding"' in cell.trace else ''}"
 
 
 def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:
