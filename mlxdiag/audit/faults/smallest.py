@@ -99,7 +99,8 @@ def circumstances(cell: Cell) -> str:
     """The phase of the step that is wrong, and whether rows were padded in front: a model that keeps its
     state on itself is wrong from its first token on, and every other fault would shrink to that."""
     phase = re.match(r"step \d+ \((\w+)\)", cell.reason)
-    return f"{phase[1] if phase else ''} {'padded' if '"left_padding"' in cell.trace else ''}"
+    padded = '"left_padding"' in cell.trace
+    return f"{phase[1] if phase else ''} {'padded' if padded else ''}"
 
 
 def smallest(given: dict[str, Any], seed: int) -> Iterator[Cell]:
