@@ -19,7 +19,7 @@ def recording(
     tokens: bool = False,
     force: bool = False,
 ) -> AbstractContextManager[Path]:
-    """Record what mlx-lm does inside the `with` block into the trace `path`.
+    """Record what mlx-lm and transformers do inside the `with` block into the trace `path`.
 
     `level`: shapes, digest or visibility; `ring`: keep the last steps only; `tokens`: record real ids.
     Models and caches made before the block are followed too; of functions imported by name before it, as

@@ -1,5 +1,6 @@
-"""Run an unmodified program under the probe: launcher, start-up hook, scheduler hooks, ring.
+"""Run an unmodified program under the probe: launcher, start-up hook, ring, and a room for each library.
 
-`launcher` starts the program; `startup/sitecustomize.py` and `hook` wait in it for mlx-lm; `session` puts the
-probe in and installs the hooks; `recorder` turns what they say into lines of a trace.
+`launcher` starts the program; `startup/sitecustomize.py` and `hook` wait in it for a library of `followed`;
+`session` has it followed: `mlx` and `torch` put the probe in and hook what schedules forwards; `recorder`
+turns what they say into lines of a trace, and knows no library.
 """

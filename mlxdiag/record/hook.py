@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from mlxdiag.record.libraries import PREFIXES, library_of
+from mlxdiag.record.followed import PREFIXES, library_of
 from mlxdiag.record.options import MAIN, REPORT, Options, from_environment
 
 PROGRAMS = ("mlx_lm.generate", "mlx_lm.server")

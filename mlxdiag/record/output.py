@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mlxdiag import __version__
-from mlxdiag.record.libraries import Library
+from mlxdiag.record.followed import Library
 from mlxdiag.record.options import Options
 from mlxdiag.traces.segments import beside
 from mlxdiag.traces.types import Entry, Header, Scheduler

@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 from mlxdiag.record import ring
+from mlxdiag.record.followed import LIBRARIES, Library, library_of, loaded
 from mlxdiag.record.following import Following
 from mlxdiag.record.freezing import Freezing
 from mlxdiag.record.hook import report
-from mlxdiag.record.libraries import LIBRARIES, Library, library_of, loaded
 from mlxdiag.record.options import Options
 from mlxdiag.record.output import File, Output, header, own_name
 from mlxdiag.record.recorder import Recorder

@@ -96,8 +96,8 @@ def free_port() -> int:
         return port
 
 
-def wait_until_up(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + START
+def wait_until_up(port: int, process: subprocess.Popen[bytes], seconds: float = START) -> None:
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:
             raise AssertionError(f"the server ended with {process.returncode}")

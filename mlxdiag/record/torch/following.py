@@ -37,7 +37,7 @@ class TorchFollowing:
 
     def __init__(self, recorder: Recorder, level: str) -> None:
         self.recorder = recorder
-        # Digests are read later, which nothing on this side would bear: see `libraries.TRANSFORMERS`.
+        # Digests are read later, which nothing on this side would bear: see `followed.TRANSFORMERS`.
         probed = "shapes" if level == "digest" else level
         self.probe = Probe(self._sink, level=probed, fault=recorder.fault, numbers=recorder.models.numbers)
         caches = Caches(self.probe)

@@ -17,6 +17,8 @@ from openai import OpenAI
 from tests.record.serving import START, STOP, environment, free_port, recorded, wait_until_up
 from tests.record.torch import models
 
+LOADED = 240.0
+"""Seconds in which torch, transformers and the model are there, on a busy machine, too."""
 PATIENCE = 5.0
 """Seconds until the second Ctrl-C."""
 
@@ -58,7 +60,7 @@ def server(model: Path, trace: Path, *arguments: str) -> Iterator[OpenAI]:
         start_new_session=True,
     )
     try:
-        wait_until_up(port, process)
+        wait_until_up(port, process, LOADED)
         yield OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=START)
     finally:
         try:
