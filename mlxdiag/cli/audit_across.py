@@ -1,4 +1,5 @@
-"""`mlxdiag audit-models --library mlx-lm,transformers`: both tables, and what the two make of the same weights."""
+"""`mlxdiag audit-models --library mlx-lm,transformers`: both tables, and what the two make of the same
+weights."""
 
 from __future__ import annotations
 

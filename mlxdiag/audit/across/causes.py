@@ -40,11 +40,11 @@ class Causes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     causes: list[Cause] = []
 
-    def of(self, cell: Cell) -> Cause | None:
-        """What is known of a cell's difference."""
+    def of(self, cell: Cell, kind: Kind) -> Cause | None:
+        """What is known of a cell's difference of this kind."""
         for cause in self.causes:
             if (
-                cell.kind in cause.kinds
+                kind in cause.kinds
                 and cell.library in ("", cause.library)
                 and any(fnmatchcase(cell.family, one) for one in cause.families)
                 and any(fnmatchcase(cell.scenario, one) for one in cause.scenarios)
@@ -68,10 +68,10 @@ def group(
     named = [_named(cell, causes, locators) for cell in cells]
     held: dict[str, list[Cell]] = {}
     for cell in named:
-        if cell.result == "differ":
-            held.setdefault(cell.cause, []).append(cell)
+        for cause in cell.causes:
+            held.setdefault(cause, []).append(cell)
     known = {cause.name: cause for cause in causes.causes}
-    differences = [_difference(name, part, known.get(name)) for name, part in sorted(held.items())]
+    differences = [_difference(name, part, known.get(name), locators) for name, part in sorted(held.items())]
     stale = [
         f"stale cause {cause.name}: {where.file} does not hold {where.first_line!r}"
         for cause in causes.causes
@@ -82,35 +82,48 @@ def group(
 
 
 def _named(cell: Cell, causes: Causes, locators: Mapping[str, Locator]) -> Cell:
-    if cell.result != "differ":
+    if cell.result != "differ" or cell.kind is None:
         return cell
-    cause = causes.of(cell)
-    if cause is None:
-        return msgspec.structs.replace(cell, cause=_derived(cell))
-    stem = cell.family.partition("+")[0].removesuffix("_text")
-    own = (where for where in cause.where if f"/{stem}" in where.file)
-    where = next(own, cause.where[0])
+    found: list[str] = []
+    place, library = "", cell.library
+    for kind in (cell.kind, cell.also):
+        cause = causes.of(cell, kind) if kind is not None else None
+        if kind is not None:
+            found.append(cause.name if cause is not None else _derived(cell, kind))
+        if cause is not None and not place:
+            place, library = _place(cause, cell.family, locators), cause.library
+    return msgspec.structs.replace(cell, causes=found, where=place, library=library)
+
+
+def _place(cause: Cause, family: str, locators: Mapping[str, Locator]) -> str:
+    """The cause's line in the family's own file, where it has one."""
+    stem = family.partition("+")[0].removesuffix("_text")
+    where = next((one for one in cause.where if one.file.endswith(f"/{stem}.py")), cause.where[0])
     line = _line(where, locators)
-    place = f"{where.file}:{line}" if line is not None else where.file
-    return msgspec.structs.replace(cell, cause=cause.name, where=place, library=cause.library)
+    return f"{where.file}:{line}" if line is not None else where.file
 
 
-def _derived(cell: Cell) -> str:
+def _derived(cell: Cell, kind: Kind) -> str:
     """A name for what nobody has read up: one for each family and kind of difference."""
-    words = (cell.family, cell.kind or "inside", cell.library or "unread")
+    words = (cell.family, kind, cell.library or "unread")
     return "-".join(re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words)
 
 
-def _difference(name: str, cells: Sequence[Cell], cause: Cause | None) -> Difference:
-    first = cells[0]
+def _difference(
+    name: str, cells: Sequence[Cell], cause: Cause | None, locators: Mapping[str, Locator]
+) -> Difference:
+    # Told by a cell of which it is the first difference, if there is any.
+    first = next((cell for cell in cells if cell.causes[0] == name), cells[0])
+    families = sorted({cell.family for cell in cells})
+    places = [_place(cause, family, locators) for family in families] if cause is not None else []
     return Difference(
         id=name,
-        kind=first.kind or "inside",
-        library=first.library,
-        families=sorted({cell.family for cell in cells}),
+        kind=(first.kind if first.causes[0] == name else first.also) or "inside",
+        library=cause.library if cause is not None else first.library,
+        families=families,
         cells=[(cell.family, cell.scenario) for cell in cells],
         cause=" ".join(cause.text.split()) if cause is not None else first.reason,
-        where=", ".join(dict.fromkeys(cell.where for cell in cells if cell.where)),
+        where=", ".join(dict.fromkeys(places)),
         largest=max(cell.largest or 0.0 for cell in cells),
         known=cause is not None,
     )

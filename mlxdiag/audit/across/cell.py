@@ -46,6 +46,8 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The library that refuses, crashes, or departs from what the config means; empty where that is not told.
     """
     kind: Kind | None = None
+    also: Kind | None = None
+    """Another difference behind the first one: queries that see other keys."""
     codes: list[str] = []
     reason: str = ""
     """One sentence."""
@@ -63,8 +65,8 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     """step, phase, seq, position (the first wrong one), layer, part, agreed, by; seen (by library: positions
     that the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its
     own single pass), margin."""
-    cause: str = ""
-    """Name of the entry in `causes.yaml`."""
+    causes: list[str] = []
+    """The differences that it shows, by their ids; the first one is that of `kind`."""
     where: str = ""
     """The line that departs, `mlx_lm/models/gemma2.py:176`."""
     seconds: float = 0.0

@@ -9,9 +9,13 @@ import numpy as np
 
 from mlxdiag.audit.across.watched import Key, Place, Watching, views
 from mlxdiag.models.events import Seen
+from mlxdiag.replay.parity import compare as logits_apart
 from mlxdiag.replay.parity import spread
 from mlxdiag.replay.tape import position
+from mlxdiag.traces.types import Parity
 
+TINY = 1e-30
+"""Logits without a spread have nothing to be measured in."""
 LISTED = 32
 """Positions, and queries, that a comparison lists; beyond them it counts."""
 
@@ -59,6 +63,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Queries that see other keys, in the order of the schedule, a few of each layer."""
     margin: float | None = None
     """The first library's top two at the first wrong position lie so far apart, in logits."""
+    parities: dict[Place, Parity] = {}
+    """Of every row of every forward, as a trace of the second library writes it; the reference is unnamed."""
 
     @property
     def first(self) -> Wrong | None:
@@ -71,20 +77,24 @@ def compare(first: Watching, second: Watching, tolerance: float) -> Compared:
     places = sorted(first.told.keys() & second.told.keys())
     unit = spread(np.concatenate([first.told[at].logits for at in places])) if places else 0.0
     wrong: list[Wrong] = []
+    parities: dict[Place, Parity] = {}
     largest, count, margin = 0.0, 0, None
     for at in places:
         ours, theirs = first.told[at], second.told[at]
+        found = logits_apart(theirs.logits, ours.logits, list(range(len(ours.positions))), tolerance * unit)
+        parity = found.record("")
+        if found.wrong:
+            margin = found.margin if not wrong else margin
+            parity = msgspec.structs.replace(parity, first=ours.positions[found.wrong[0]])
+        parities[at] = parity
+        count += found.count
+        largest = max(largest, found.max_abs / max(unit, TINY))
         with np.errstate(invalid="ignore"):
-            differences = np.abs(ours.logits - theirs.logits).max(axis=-1) / max(unit, 1e-30)
-        differences = np.where(np.isnan(differences), np.inf, differences)
-        count += len(differences)
-        largest = max(largest, float(differences.max(initial=0.0)))
-        for index in np.flatnonzero(differences > tolerance):
-            if not wrong:
-                top = np.partition(ours.logits[index], -2)[-2:]
-                margin = float(top[1] - top[0])
-            by = float(differences[index])
-            wrong.append(Wrong(at, ours.step, ours.phase, ours.seq, ours.positions[index], by))
+            by = np.abs(ours.logits - theirs.logits).max(axis=-1) / max(unit, TINY)
+        wrong += [
+            Wrong(at, ours.step, ours.phase, ours.seq, ours.positions[index], float(by[index]))
+            for index in found.wrong
+        ]
     unlike, queries = _views(first, second)
     return Compared(
         count=count,
@@ -95,6 +105,7 @@ def compare(first: Watching, second: Watching, tolerance: float) -> Compared:
         wrong=tuple(wrong),
         unlike=unlike,
         margin=margin,
+        parities=parities,
     )
 
 

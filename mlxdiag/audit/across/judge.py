@@ -25,6 +25,7 @@ from mlxdiag.audit.schedules import schedules
 from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models import convert
+from mlxdiag.models.adapter import Instance
 from mlxdiag.models.convert.pair import MLX, TORCH, Pair
 from mlxdiag.replay.oracle import histories
 
@@ -37,13 +38,21 @@ LISTED = 16
 """Positions of a visible set that a cell's evidence holds."""
 
 
+class BrokenPassError(Exception):
+    """A library cannot even run a short pass."""
+
+    def __init__(self, library: str, said: str) -> None:
+        super().__init__(said)
+        self.library = library
+
+
 class Session:
     """The comparisons of one pair: noise is measured once, and equal differences are traced once."""
 
     def __init__(self, pair: Pair, seed: int = 0) -> None:
         self.pair = pair
         self.seed = seed
-        self.noise = {name: noises.floor(one, seed) for name, one in pair.sides}
+        self.noise = {name: _floor(name, one, seed) for name, one in pair.sides}
         self.tolerance = noises.tolerance(max(self.noise.values()))
         self._passes = {name: Passes(one) for name, one in pair.sides}
         self._traced: dict[Any, Parting | None] = {}
@@ -79,7 +88,7 @@ class Session:
             if run.raised is not None:
                 _stopped(cell, name, run.raised)
                 return
-        compared = compare(*runs.values(), self.tolerance)
+        compared = compare(runs[TORCH], runs[MLX], self.tolerance)
         cell.compared, cell.queries = compared.count, compared.queries
         cell.unit, cell.largest, cell.tolerance = compared.unit, compared.largest, compared.tolerance
         if not compared.count:
@@ -107,6 +116,8 @@ class Session:
         geometry = self.pair.torch.geometry
         cell.result, cell.codes = "differ", [CODE]
         cell.kind = meaning.kind_of(compared, parting)
+        if compared.unlike and cell.kind != "visibility":
+            cell.also = "visibility"
         cell.library = meaning.departing(LIBRARIES, own, compared, geometry)
         cell.evidence = self._evidence(compared, parting, own)
         cell.reason = sentence(compared, parting, cell)
@@ -124,8 +135,8 @@ class Session:
         """Where the first wrong forward parts. Cells of one family that look alike are traced once."""
         first = compared.first
         assert first is not None
-        seen = next((one.layer for one in compared.unlike if one.place.op <= first.place.op), None)
-        alike = (*own.values(), seen)
+        seen = meaning.other_keys(compared)
+        alike = (*own.values(), seen.layer if seen is not None else None)
         if seen is not None and alike in self._traced:
             return self._traced[alike]
 
@@ -134,7 +145,7 @@ class Session:
                 dict(self.pair.sides)[name], plan, setting.prompts, None, self.tolerance
             )
 
-        self._traced[alike] = find([maker(name) for name in LIBRARIES], setting.plan, first.place.op)
+        self._traced[alike] = find([maker(name) for name in LIBRARIES], setting.plan, first)
         return self._traced[alike]
 
     def _evidence(self, compared: Compared, parting: Parting | None, own: dict[str, bool]) -> dict[str, Any]:
@@ -224,9 +235,8 @@ def compare_family(
         return
     try:
         session = Session(pair, seed)
-    except BaseException as wild:  # noqa: BLE001  a family may fail in any way
-        error = tamed(wild)
-        yield Row(family=family, result="crash", reason=f"the shortest pass: {kind(error)}: {error}")
+    except BrokenPassError as error:
+        yield Row(family=family, result="crash", library=error.library, reason=str(error))
         return
     results = []
     for scenario in scenarios:
@@ -245,10 +255,28 @@ def as_saved(session: Session) -> Cell:
         result: Result = "crash" if pair.kind == "broken" else "refused"
         cell = Cell(family=family, scenario=SAVED.name, result=result, library=pair.library, reason=str(pair))
     else:
-        cell = Session(pair, session.seed).cell(named(LONGEST))
-        cell.scenario = SAVED.name
+        cell = _read(pair, session.seed)
     cell.seconds = time.perf_counter() - started
     return cell
+
+
+def _read(pair: Pair, seed: int) -> Cell:
+    try:
+        cell = Session(pair, seed).cell(named(LONGEST))
+    except BrokenPassError as error:
+        cell = Cell(family=pair.family, scenario="", result="crash", library=error.library, reason=str(error))
+    cell.scenario = SAVED.name
+    return cell
+
+
+def _floor(library: str, instance: Instance, seed: int) -> float:
+    """Raises BrokenPassError for whatever the library throws in a short pass."""
+    try:
+        return noises.floor(instance, seed)
+    except BaseException as wild:  # noqa: BLE001  a family may fail in any way
+        error = tamed(wild)
+        said = " ".join(str(error).split())[:300]
+        raise BrokenPassError(library, f"the shortest pass: {kind(error)}: {said}") from error
 
 
 def apart(family: str, why: convert.Apart, seconds: float) -> Row:

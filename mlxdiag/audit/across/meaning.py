@@ -17,11 +17,21 @@ NORM = re.compile(r"norm|ln_\d")
 EXPERTS = re.compile(r"mlp|feed_forward|moe|expert|ffn")
 
 
-def kind_of(compared: Compared, parting: Parting | None) -> Kind:
-    """What a difference is, told by the first value that differs."""
+def other_keys(compared: Compared) -> Unlike | None:
+    """A query that sees other keys, and is not behind the first wrong position; None where there is none."""
     first = compared.first
-    # Queries are read in the order of the schedule: one that is unlike later is another difference.
-    if first is not None and any(one.place.op <= first.place.op for one in compared.unlike):
+    if first is None:
+        return None
+    end = (first.place.op, first.position)
+    return next((one for one in compared.unlike if (one.place.op, one.position) <= end), None)
+
+
+def kind_of(compared: Compared, parting: Parting | None) -> Kind:
+    """What a difference is, told by the first value that differs.
+
+    Queries that see other keys behind the first wrong position are another difference.
+    """
+    if other_keys(compared) is not None:
         return "visibility"
     if parting is None:
         return "inside"

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mlxdiag.audit.across.compared import Wrong
 from mlxdiag.audit.across.watched import Watching
 from mlxdiag.models.inside import ATTENTION, Spot, Value, Wanted
 from mlxdiag.replay.ops import Feed, Forward, Plan
@@ -46,27 +47,39 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """How far apart the inputs of the layer are; below `EQUAL`, so the layer itself is to blame."""
 
 
-def find(makers: Sequence[Maker], plan: Plan, op: int) -> Parting | None:
-    """Run a plan twice in both libraries, and look into the forward at this place of it.
+def find(makers: Sequence[Maker], plan: Plan, wrong: Wrong) -> Parting | None:
+    """Run a plan twice in both libraries, and look into the forward of the first wrong position.
 
-    First the inputs of all layers are compared, then everything within the first one that differs. None where
-    nothing inside differs, or nothing can be compared.
+    What comes behind that position did not make it wrong, and is left out. First the inputs of all layers are
+    compared, then everything within the first one that differs. None where nothing inside differs, or nothing
+    can be compared.
     """
+    op = wrong.place.op
     forward = plan.ops[op]
     assert isinstance(forward, Forward)
+    feeds = [
+        msgspec.structs.replace(feed, tokens=wrong.position - feed.start + 1 if row == wrong.place.row else 0)
+        for row, feed in enumerate(forward.feeds)
+    ]
+    width = forward.width
     until = msgspec.structs.replace(plan, ops=plan.ops[: op + 1])
     first, second = (_values(make(until), op, _layers) for make in makers)
-    wanted = _within(_layer(first, second, forward.feeds))
+    wanted = _within(_layer(first, second, feeds, width))
     first, second = (_values(make(until), op, wanted) for make in makers)
-    return parting(first, second, forward.feeds)
+    return parting(_behind_start(first, second, feeds, width), second, feeds, width)
 
 
-def parting(first: Sequence[Value], second: Sequence[Value], feeds: Sequence[Feed]) -> Parting | None:
-    """The first value of `first`, in the order in which it makes them, that differs from its namesake."""
+def parting(
+    first: Sequence[Value], second: Sequence[Value], feeds: Sequence[Feed], width: int
+) -> Parting | None:
+    """The first value of `first`, in the order in which it makes them, that differs from its namesake.
+
+    `feeds`: which tokens of each row are compared, behind its left padding; `width`: columns of the forward.
+    """
     others = {value.spot: value.array for value in second}
     agreed, inputs = "", 0.0
     for value in first:
-        misses = _misses(value.array, others.get(value.spot), feeds)
+        misses = _misses(value.array, others.get(value.spot), feeds, width)
         if misses is None:
             continue
         spot = value.spot
@@ -82,7 +95,7 @@ def parting(first: Sequence[Value], second: Sequence[Value], feeds: Sequence[Fee
             part=spot.part,
             end=spot.end,
             by=float(np.nanmax(misses)),
-            relative=_relative(value.array, others[spot]),
+            relative=_relative(value.array, others[spot], feeds, width),
             seq=feed.seq,
             position=feed.start + column,
             agreed=agreed,
@@ -112,31 +125,45 @@ def _layers(layer: int | None, part: str) -> bool:
 
 
 def _within(layer: int | None) -> Wanted:
-    """Everything in one layer, and what stands outside of the layers."""
+    """Everything in one layer; without one, what stands outside of the layers, and the first one's input."""
 
     def wanted(where: int | None, part: str) -> bool:
-        return where is None or (where == layer) or (part == "" and layer is None)
+        return where == layer if layer is not None else where is None or (where == 0 and part == "")
 
     return wanted
 
 
-def _layer(first: Sequence[Value], second: Sequence[Value], feeds: Sequence[Feed]) -> int | None:
-    """The first layer whose result differs while what goes into it agrees."""
-    found = parting(first, second, feeds)
-    if found is None or found.layer is None:
-        return None
-    # A layer's input is the result of the one before it, unless it is the first one.
-    return found.layer if found.end == "out" else None
+def _layer(first: Sequence[Value], second: Sequence[Value], feeds: Sequence[Feed], width: int) -> int | None:
+    """The first layer whose result differs while what goes into it agrees; None where there is none.
+
+    Outside of the layers a value may be another one and mean the same: one library scales an embedding within
+    the module, the other behind it.
+    """
+    found = parting(first, second, feeds, width)
+    return found.layer if found is not None and found.end == "out" else None
 
 
-def _misses(one: NDArray[Any], other: NDArray[Any] | None, feeds: Sequence[Feed]) -> Misses | None:
+def _behind_start(
+    first: Sequence[Value], second: Sequence[Value], feeds: Sequence[Feed], width: int
+) -> Sequence[Value]:
+    """Without what comes before the first layer, where its input agrees."""
+    start = Spot(0, "", "in")
+    at = next((index for index, value in enumerate(first) if value.spot == start), None)
+    if at is None:
+        return first
+    begun = [value for value in first if value.spot == start]
+    return first if parting(begun, second, feeds, width) is not None else first[at:]
+
+
+def _misses(
+    one: NDArray[Any], other: NDArray[Any] | None, feeds: Sequence[Feed], width: int
+) -> Misses | None:
     """How far apart two values are, [B, tokens], in standard deviations; NaN where a row has no such token.
 
     None where they cannot be compared: another shape, or no row for each sequence.
     """
     if other is None or one.size != other.size:
         return None
-    width = max(feed.width for feed in feeds)
     if one.ndim == 2 and one.shape[0] == len(feeds) * width:
         one = one.reshape(len(feeds), width, -1)
     other = other.reshape(one.shape)
@@ -145,18 +172,19 @@ def _misses(one: NDArray[Any], other: NDArray[Any] | None, feeds: Sequence[Feed]
     with np.errstate(invalid="ignore"):
         apart = np.abs(one.astype(np.float64) - other).reshape(*one.shape[:2], -1).max(axis=-1)
     apart = np.where(np.isnan(apart), np.inf, apart)
-    real = list(_real(apart, one, feeds))
-    scale = float(np.std(np.concatenate([held.reshape(-1) for _, held in real]))) or 1.0
+    held = np.concatenate([part.reshape(-1) for part in _real(one, feeds)])
+    scale = float(np.std(held)) or 1.0
     misses = np.full((len(feeds), width), np.nan)
-    for row, (differences, _) in enumerate(real):
-        misses[row, : len(differences)] = differences / scale
+    for row, feed in enumerate(feeds):
+        columns = slice(feed.left, feed.left + feed.tokens)
+        misses[row, : feed.tokens] = apart[row, columns] / scale
     return misses
 
 
-def _real(apart: Misses, one: NDArray[Any], feeds: Sequence[Feed]) -> Iterator[tuple[Misses, NDArray[Any]]]:
+def _real(array: NDArray[Any], feeds: Sequence[Feed]) -> Iterator[NDArray[Any]]:
+    """The tokens compared of each row, [tokens, ...]."""
     for row, feed in enumerate(feeds):
-        held = slice(feed.left, feed.left + feed.tokens)
-        yield apart[row, held], one[row, held]
+        yield array[row, feed.left : feed.left + feed.tokens]
 
 
 def _first(misses: Misses) -> tuple[int | None, int]:
@@ -168,12 +196,17 @@ def _first(misses: Misses) -> tuple[int | None, int]:
     return row, column
 
 
-def _relative(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """The largest difference as a fraction of the larger of the two numbers."""
-    other = other.reshape(one.shape)
-    size = np.maximum(np.abs(one), np.abs(other))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return float(np.nanmax(np.where(size > 0, np.abs(one - other) / size, 0.0), initial=0.0))
+def _relative(one: NDArray[Any], other: NDArray[Any], feeds: Sequence[Feed], width: int) -> float:
+    """The largest difference as a fraction of the larger of the two numbers, over the tokens compared."""
+    shape = (len(feeds), width, -1)
+    pairs = zip(_real(one.reshape(shape), feeds), _real(other.reshape(shape), feeds), strict=True)
+    worst = 0.0
+    for ours, theirs in pairs:
+        size = np.maximum(np.abs(ours), np.abs(theirs))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            apart = np.where(size > 0, np.abs(ours - theirs) / size, 0.0)
+        worst = max(worst, float(np.nanmax(apart, initial=0.0)))
+    return worst
 
 
 def _named(spot: Spot) -> str:

@@ -1,4 +1,4 @@
-"""The rows of the comparison: every family of either library, once, and why some of them cannot be compared."""
+"""The rows of the comparison: every family of either library, once, and why some cannot be compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers do for a comparison, by name: see `engine.messages.Task`. Only here are both libraries loaded."""
+"""What workers do for a comparison, by name: see `engine.messages.Task`. Here both libraries are loaded."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def describe(device: str | None) -> Iterator[Any]:
 def compare(family: str, scenarios: list[str], seed: int, device: str | None) -> Iterator[Any]:
     """The cells of one family, in the order of `scenarios`, then its row."""
     from mlxdiag.audit.across import judge
-    from mlxdiag.audit.across.cell import SAVED
+    from mlxdiag.audit.across.cell import SAVED, Row
     from mlxdiag.audit.schedules.scenarios import named
 
     for name in (TORCH, MLX):
         table.named(name).use_device(device)
     wanted = [SAVED if name == SAVED.name else named(name) for name in scenarios]
     for found in judge.compare_family(family, wanted, seed, device):
-        kind = "row" if isinstance(found, judge.Row) else "cell"
+        kind = "row" if isinstance(found, Row) else "cell"
         yield {kind: msgspec.to_builtins(found)}

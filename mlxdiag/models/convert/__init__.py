@@ -8,6 +8,6 @@ layouts change.
 
 from __future__ import annotations
 
-from mlxdiag.models.convert.pair import Apart, Pair, of_instance, tiny
+from mlxdiag.models.convert.pair import Apart, Pair, exact, of_instance, tiny
 
-__all__ = ["Apart", "Pair", "of_instance", "tiny"]
+__all__ = ["Apart", "Pair", "exact", "of_instance", "tiny"]

@@ -13,6 +13,10 @@ from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.models.convert.rows import Row, row
 from mlxdiag.models.convert.write import republished, saved
 
+WIDTH = 256
+"""Hidden size of a tiny model whose embeddings are scaled: a power of four."""
+DROPPED = ("model_type", "architectures", "transformers_version", "dtype")
+"""What a config says of itself besides its fields."""
 TORCH, MLX = "transformers", "mlx-lm"
 """The two libraries, the one whose config says what is meant first."""
 
@@ -79,6 +83,30 @@ def of_instance(torch: Any, family: str, *, form: str = "published") -> Pair | A
             return Apart(_told(error), kind="broken", library=MLX)
         force(mlx)
     return Pair(family=family, torch=torch, mlx=msgspec.structs.replace(mlx, name=torch.name))
+
+
+def exact(torch: Any, seed: int = 0) -> Any:
+    """The same tiny model with a width whose square root is a whole number, where its family scales
+    embeddings by that root: mlx-lm rounds it to bfloat16 whatever the weights are, and each logit would
+    differ a little.
+    """
+    from mlxdiag.models.torch import library
+    from mlxdiag.models.torch import tiny as tiny_models
+
+    kind = torch.geometry.architecture
+    classes = library.family(kind)
+    if "gemma" not in kind or isinstance(classes, Skipped) or classes.wrapper is not None:
+        return torch
+    config = {name: value for name, value in torch.config.items() if name not in DROPPED}
+    made = tiny_models.instance(
+        classes,
+        {**config, "hidden_size": WIDTH},
+        kept=torch.source_layers,
+        seed=seed,
+        device=torch.device,
+        name=torch.name,
+    )
+    return torch if isinstance(made, Skipped) else made
 
 
 def force(mlx: Any) -> None:

@@ -20,7 +20,8 @@ def values(model: Any, wanted: Wanted) -> Iterator[list[Value]]:
     """The values of the forwards within; the list is filled, and evaluated, at the end."""
     import mlx.core as mx
 
-    notes, found, patches = Notes(wanted), [], Patches()
+    notes, patches = Notes(wanted), Patches()
+    found: list[Value] = []
     names: Names = {}
     for name, module in model.named_modules():
         layer, part = place(name)
@@ -72,13 +73,15 @@ def _attention(original: Callable[..., Any], notes: Notes) -> Callable[..., Any]
 
 
 def _first(candidates: Any) -> Any:
-    """The first floating array: ids and masks are no values."""
+    """The first floating array: ids and masks are no values. As an object of its own, for `h *= scale` in a
+    model puts another value into the one that it was given.
+    """
     import mlx.core as mx
 
-    return next(
-        (one for one in candidates if isinstance(one, mx.array) and mx.issubdtype(one.dtype, mx.floating)),
-        None,
-    )
+    for one in candidates:
+        if isinstance(one, mx.array) and mx.issubdtype(one.dtype, mx.floating):
+            return mx.stop_gradient(one)
+    return None
 
 
 def _read(array: Any) -> np.ndarray[Any, Any]:

@@ -18,7 +18,9 @@ def values(model: Any, wanted: Wanted) -> Iterator[list[Value]]:
     """The values of the forwards within; the list is filled at the end."""
     from transformers.modeling_utils import AttentionInterface
 
-    notes, found, handles, patches = Notes(wanted), [], [], Patches()
+    notes, patches = Notes(wanted), Patches()
+    found: list[Value] = []
+    handles: list[Any] = []
     for name, module in model.named_modules():
         layer, part = place(name)
         if name and ((layer is not None and not part) or wanted(layer, part)):

@@ -31,7 +31,7 @@ def _lines(across: Across) -> Iterator[str]:
         ]
         yield from table(["difference", "what", "departs", "families", "where"], rows)
     for difference in across.differences:
-        own = [cell for cell in across.cells if cell.cause == difference.id and cell.result == "differ"]
+        own = [cell for cell in across.cells if difference.id in cell.causes]
         yield f"\n### {safe(difference.id)}\n"
         for label, value in words.details(difference, own):
             yield f"- {label}: {safe(value)}"

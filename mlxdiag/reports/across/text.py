@@ -29,7 +29,7 @@ def _lines(across: Across) -> Iterator[str]:
     for difference in across.differences:
         yield ""
         yield f"MD403 {difference.id}: {KINDS[difference.kind]}"
-        own = [cell for cell in across.cells if cell.cause == difference.id and cell.result == "differ"]
+        own = [cell for cell in across.cells if difference.id in cell.causes]
         for label, value in words.details(difference, own):
             yield from _wrapped(f"{label}: ", value, "  ")
     for library, scenarios in words.ones_own(across):

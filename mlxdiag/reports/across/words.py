@@ -125,7 +125,7 @@ def details(difference: Difference, cells: Sequence[Cell]) -> Iterator[tuple[str
     scenarios = {scenario for _, scenario in difference.cells}
     yield "cells", f"{len(difference.cells)} ({count(len(scenarios), 'scenario')})"
     yield "cause" if difference.known else "seen", difference.cause
-    first = cells[0]
+    first = next((cell for cell in cells if cell.causes[0] == difference.id), cells[0])
     yield "first", f"{first.family}, {first.scenario}: {first.reason}"
     told = first.evidence
     if "query" in told and told.get("meant") is not None:
