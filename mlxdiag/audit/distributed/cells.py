@@ -16,6 +16,8 @@ from mlxdiag.audit.engine.pool import last_line
 from mlxdiag.audit.judge.reading import LISTED, ORACLE_OF, REFUSALS, crash_code
 
 PARITY = "MD402"
+REFUSING = ("ValueError", "NotImplementedError", "RuntimeError")
+"""What libraries raise that decline to split, as transformers does on Apple's GPUs."""
 
 
 def told(library: str, item: str, words: Sequence[Told | None], seconds: float = 0.0) -> Cell:
@@ -126,7 +128,7 @@ def refused_or_crashed(library: str, item: str, rank: int, word: Told) -> Cell:
     made.where = word.where
     who = "every rank" if word.alike else f"rank {rank}"
     made.reason = f"{who}, {word.during}: {word.error}: {word.reason}".rstrip(": ")
-    clean = word.error in ("ValueError", "NotImplementedError") and word.during == "splitting"
+    clean = word.error in REFUSING and word.during == "splitting"
     if not word.where:
         made.reason = f"{UNFINISHED}: {made.reason}"
     elif clean and (REFUSALS.search(word.reason) or "divi" in word.reason):

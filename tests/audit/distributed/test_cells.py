@@ -135,9 +135,11 @@ def test_a_rank_that_was_killed_is_blamed_not_the_one_that_was_left_alone() -> N
     assert cell.reason == "rank 1 ended with SIGKILL: Out of memory"
 
 
-def test_a_refusal_while_it_is_split_is_unsupported() -> None:
-    words = [failed("tensor parallelism is not supported for this model"), None]
-    assert cells.broken("transformers", ITEM, words, Ended([3, None])).result == "unsupported"
+@pytest.mark.parametrize("during", ["splitting", "chunked prefill"])
+def test_a_refusal_is_one_while_it_is_split_and_never_later(during: str) -> None:
+    words = [failed("Tensor parallelism is not supported on MPS devices.", during=during), None]
+    cell = cells.broken("transformers", ITEM, words, Ended([3, None]))
+    assert cell.result == ("unsupported" if during == "splitting" else "crash")
 
 
 def test_a_fault_of_this_program_says_nothing_of_the_library() -> None:

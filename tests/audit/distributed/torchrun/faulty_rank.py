@@ -1,6 +1,6 @@
 """A rank of which some families' parts are broken, by torchrun: `-m tests...faulty_rank FOLDER SEED ITEM...`.
 
-Only the second rank is, and only after it computed alone.
+They are broken after each rank computed alone, and but for one family only in the second rank.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ def loses_its_heads(part: TorchInstance) -> None:
     part.model.model.layers[1].self_attn.o_proj.weight.to_local().data.zero_()
 
 
+def lacks_a_projection(part: TorchInstance) -> None:
+    del part.model.model.layers[1].self_attn.o_proj
+
+
 def dies(_part: TorchInstance) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
     time.sleep(60)
@@ -53,6 +57,8 @@ FAULTS: dict[str, Callable[[TorchInstance], None]] = {
     "gemma2": loses_its_heads,
     "llama": dies,
 }
+ALIKE: dict[str, Callable[[TorchInstance], None]] = {"qwen2": lacks_a_projection}
+"""In both ranks."""
 _part = split.part
 
 
@@ -60,6 +66,8 @@ def part(instance: TorchInstance, folder: Path) -> TorchInstance:
     made = _part(instance, folder)
     if os.environ["RANK"] == "1" and instance.name in FAULTS:
         FAULTS[instance.name](made)
+    if instance.name in ALIKE:
+        ALIKE[instance.name](made)
     return made
 
 

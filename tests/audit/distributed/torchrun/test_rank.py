@@ -16,8 +16,8 @@ TOKENS = 2 * 5 * 19
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Cell]:
-    """One launch: a family as it is, one without a plan, and three that `faulty_rank` breaks."""
-    families = ("gemma3_text", "gpt_neo", "gemma3_text:eager", "gemma2", "llama")
+    """One launch: a family as it is, one without a plan, and four that `faulty_rank` breaks."""
+    families = ("gpt_neo", "qwen2", "gemma3_text", "gemma3_text:eager", "gemma2", "llama")
     cells = audit_distributed(families, library="transformers", command=FAULTY)
     return {cell.family: cell for cell in cells}
 
@@ -59,3 +59,11 @@ def test_a_rank_that_dies_is_a_crash_with_its_signal(found: dict[str, Cell]) -> 
     cell = found["llama"]
     assert (cell.result, cell.codes) == ("crash", ["MD902"])
     assert cell.reason.startswith("rank 1 ended with SIGSEGV")
+
+
+def test_what_fails_alike_in_both_ranks_does_not_end_them(found: dict[str, Cell]) -> None:
+    cell = found["qwen2"]
+    assert (cell.result, cell.codes) == ("crash", ["MD906"])
+    # Had they ended, it would be one rank's.
+    assert cell.reason.startswith("every rank, fresh over the window: AttributeError")
+    assert cell.where.startswith("transformers/models/qwen2/modeling_qwen2.py:")
