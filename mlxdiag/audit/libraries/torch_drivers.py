@@ -26,11 +26,17 @@ def config(**more):
     return GenerationConfig(**settings, output_logits=True, return_dict_in_generate=True, **more)
 
 
+def alone(prompt):
+    """A row of ids, all of them meant: without a mask the library takes padding ids for padding."""
+    ids = torch.tensor([prompt])
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+
 def one_by_one(model, prompts, **more):
     """Each prompt in a call of its own."""
     answers = []
     for prompt in prompts:
-        out = model.generate(torch.tensor([prompt]), generation_config=config(**more))
+        out = model.generate(**alone(prompt), generation_config=config(**more))
         tokens = out.sequences[0, len(prompt) :].tolist()
         answers.append((prompt, tokens, torch.stack([step[0] for step in out.logits])))
     return answers
@@ -65,9 +71,9 @@ def generate_turns(model, prompts):
     answers = []
     for prompt, more in zip(prompts, [*prompts[1:], prompts[0]], strict=True):
         cache = DynamicCache(config=model.config)
-        first = model.generate(torch.tensor([prompt]), cache=cache, generation_config=config())
+        first = model.generate(**alone(prompt), cache=cache, generation_config=config())
         whole = first.sequences[0].tolist() + more[:3]
-        out = model.generate(torch.tensor([whole]), cache=cache, generation_config=config())
+        out = model.generate(**alone(whole), cache=cache, generation_config=config())
         tokens = out.sequences[0, len(whole) :].tolist()
         answers.append((whole, tokens, torch.stack([step[0] for step in out.logits])))
     return answers
@@ -87,7 +93,7 @@ def assisted(model, prompts):
             value.mul_(1 + 0.05 * torch.randn(value.shape, generator=noise))
     answers = []
     for prompt in prompts:
-        out = model.generate(torch.tensor([prompt]), assistant_model=draft, generation_config=config())
+        out = model.generate(**alone(prompt), assistant_model=draft, generation_config=config())
         tokens = out.sequences[0, len(prompt) :].tolist()
         answers.append((prompt, tokens, torch.stack([step[0] for step in out.logits])))
     return answers
@@ -98,7 +104,7 @@ def beams(model, prompts):
     answers = []
     for prompt in prompts:
         told = config(num_beams=3, output_scores=True)
-        out = model.generate(torch.tensor([prompt]), generation_config=told)
+        out = model.generate(**alone(prompt), generation_config=told)
         tokens = out.sequences[0, len(prompt) :].tolist()
         answers.append((prompt, tokens, out.sequences_scores[0].item()))
     return answers

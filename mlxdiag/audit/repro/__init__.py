@@ -67,7 +67,8 @@ def of_trace(
     prepared = experiment.prepare(trace, source=source)
     instance = experiment.instance_for(prepared, seed=seed)
     plan = prepared.plan
-    return compose(
+    written = transformers.compose if prepared.backend == "torch" else compose
+    return written(
         Subject(
             plan=plan,
             prompts=prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed),

@@ -7,10 +7,11 @@ from typing import Any
 
 from mlxdiag.audit.repro import looks as shared
 from mlxdiag.audit.repro.subject import Subject, docstring, first_layers
-from mlxdiag.audit.repro.transformers import looks, parts
+from mlxdiag.audit.repro.transformers import caller, looks, parts, run
 from mlxdiag.audit.repro.transformers.emit import TorchEmitter
 from mlxdiag.audit.repro.transformers.model import Model, head_lines, weights
-from mlxdiag.replay.ops import Cut
+from mlxdiag.errors import UnjudgedError
+from mlxdiag.replay.ops import Cut, Evict
 
 FRESH = {
     "dynamic": "DynamicCache(config=model.config)",
@@ -21,7 +22,11 @@ FRESH = {
 
 
 def compose(subject: Subject) -> str:
-    """The text of the script."""
+    """The text of the script.
+
+    Raises:
+        UnjudgedError: the schedule asks for what the library has no call for.
+    """
     text = "\n\n".join(part.rstrip("\n") for part in _parts(subject))
     return text.rstrip() + "\n"
 
@@ -30,21 +35,43 @@ def _parts(subject: Subject) -> Iterator[str]:
     instance: Any = subject.instance
     emitter = TorchEmitter(subject.plan, subject.prompts, instance, "Held()")
     lines = emitter.emit()
-    checks = _checks(subject)
+    unknown = [name for name in emitter.functions() if name not in parts.CALLS]
+    if unknown:
+        raise UnjudgedError(f"transformers has nothing for a cache to {' or '.join(unknown)}")
+    checks = _checks(subject, samples=emitter.samples)
     sight = "by_sight" in checks
     made = Model(instance)
+    source, own = caller.own_layers(subject.plan, instance)
+    program = list(caller.parts(subject.policy, subject.plan, instance))
     yield "#!/usr/bin/env python3\n" + docstring(subject, checks, needs="torch and transformers")
-    yield parts.OPENING.format(imports="\n    ".join(made.imports), caches=", ".join(_caches(instance)))
+    imports = [*made.imports, *([caller.IMPORT] if program else [])]
+    needed = sorted({*_caches(instance), *caller.imported(subject.plan)})
+    future = "from __future__ import annotations\n\n" if source else ""
+    yield future + parts.OPENING.format(imports="\n    ".join(imports), caches=", ".join(needed))
     yield _settings(subject, made, checks)
     yield parts.BUILD.format(config=made.expression)
     fresh = _fresh(subject)
     logits = "out.logits" if instance.head is None else "out.last_hidden_state @ HEAD.T"
     if fresh.startswith("recording("):
         yield RECORDING
-    yield parts.RUN.format(fresh=fresh, logits=logits)
+    yield from source
+    if own:
+        yield FRESH_OWN.format(made=fresh, lines="\n    ".join(own))
+        fresh = "fresh()"
+    yield run.text(
+        fresh,
+        logits,
+        masks=bool(program),
+        hidden=not any("hidden=False" in line for line in lines),
+        samples=emitter.samples,
+        columns=any("columns=" in line for line in lines),
+    )
     yield looks.SPY if sight else parts.NO_SPY
+    yield from program
     yield from (parts.CALLS[name] for name in emitter.functions())
     yield "def schedule(run):\n" + "\n".join(f"    {line}" for line in lines)
+    if "the_sampled_row" in checks:
+        yield looks.SAMPLED
     if "against_the_single_pass" in checks:
         yield looks.SINGLE_PASS
     if sight:
@@ -67,14 +94,20 @@ def _caches(instance: Any) -> list[str]:
     return sorted({"DynamicCache", FRESH[instance.cache_kind].partition("(")[0]})
 
 
-def _checks(subject: Subject) -> list[str]:
-    """What a script looks at: logits where the single pass is right and comparable, else sight."""
+def _checks(subject: Subject, *, samples: bool) -> list[str]:
+    """What a script looks at: logits where the single pass is right and comparable, else sight.
+
+    Where keys are dropped on purpose, logits part from the single pass without any fault.
+    """
     codes, instance = subject.codes, subject.instance
     if getattr(instance, "cache_kind", "") == "quantized":
         return []
     crashed = not {"MD901", "MD906"}.isdisjoint(codes)
-    if crashed or any(code.startswith("MD4") for code in codes):
-        return ["against_the_single_pass"]
+    fewer = any(isinstance(op, Evict) for op in subject.plan.ops)
+    if fewer and crashed:
+        return []
+    if not fewer and (crashed or any(code.startswith("MD4") for code in codes)):
+        return [*(["the_sampled_row"] if samples else []), "against_the_single_pass"]
     return ["by_sight"]
 
 
@@ -110,6 +143,14 @@ def _main(checks: list[str], instance: Any) -> str:
     lines.append('\nif __name__ == "__main__":\n    sys.exit(main())\n')
     return "".join(lines)
 
+
+FRESH_OWN = '''\
+def fresh():
+    """The library's cache, with layers as the recorded program has them."""
+    cache = {made}
+    {lines}
+    return cache
+'''
 
 RECORDING = '''\
 def recording(cache):

@@ -27,6 +27,23 @@ def against_the_single_pass(run):
     return bool(wrong)
 '''
 
+SAMPLED = '''\
+def the_sampled_row(run):
+    """The row that the recorded program sampled from, against the row of the last real token."""
+    wrong = False
+    for seq, held, logits, column in run.sampled:
+        once = Held()
+        once.cache = DynamicCache(config=model.config)
+        once.mask = torch.ones((1, len(held)), dtype=torch.bool)
+        whole = forward(torch.tensor([[token for token, _ in held]]), once)[0].float()
+        apart = (logits - whole[-1]).abs().max().item()
+        if not apart <= TOLERANCE * whole.std(unbiased=False).item():
+            wrong = True
+            print(f"expected: the next token of {seq} from the logits of its last token, {len(held) - 1}")
+            print(f"seen:     it is taken from column {column}, padding, whose logits are {apart:.3g} off")
+    return wrong
+'''
+
 SPY = '''\
 class Spy:
     """Watches the attention of one layer; can change its input at one place, and keeps its outputs."""

@@ -21,10 +21,13 @@ class Model:
         from mlxdiag.models.torch.zoo.rows import row
 
         family = instance.name.partition(":")[0]
-        classes = library.family(row(family).model_type)
+        recorded = bool(instance.source_layers)
+        text = instance.model.config.get_text_config(decoder=True) if recorded else None
+        classes = library.family(row(family).model_type if text is None else text.model_type)
         if isinstance(classes, Skipped):
             raise UnjudgedError(f"{family}: {classes}")
-        self.config = tiny_config(family, classes)
+        own = library.defaults(classes)
+        self.config = tiny_config(family, classes) if text is None else _recorded(text, own)
         self.outer = classes.outer
         wrapper = classes.wrapper
         config = wrapper or classes.config
@@ -41,6 +44,20 @@ class Model:
         """The values, as constants of the script."""
         outer = [f"OUTER = {_shown(self.outer)}"] if self.outer else []
         return [*outer, f"CONFIG = {_shown(self.config)}"]
+
+
+OWN = ("model_type", "transformers_version", "dtype", "architectures")
+"""Fields of every config that a config class knows by itself."""
+
+
+def _recorded(text: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    """The text config of a model that was cut down to what a trace says of one: what is not the default."""
+    told: dict[str, Any] = text.to_diff_dict()
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in OWN and not name.startswith("_") and (name not in defaults or value != defaults[name])
+    }
 
 
 def weights(instance: Any, seed: int) -> list[str]:

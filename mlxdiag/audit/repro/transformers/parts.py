@@ -186,6 +186,21 @@ def take(held, tokens):
     held.cache.crop(-tokens)
     held.mask = held.mask[:, :-tokens]
 ''',
+    "trim_some": '''\
+def trim_some(held, tokens):
+    """Not every layer gives tokens back, as recorded: `tokens` by layer."""
+    for layer, count in zip(held.cache.layers, tokens):
+        if count:
+            layer.crop(-count)
+    held.mask = held.mask[:, : held.mask.shape[1] - min(filter(None, tokens), default=0)]
+''',
+    "evict": '''\
+def evict(held, cap, sinks):
+    """Drop the oldest keys of the layers that can, down to `cap`, as the recorded program did."""
+    for layer in held.cache.layers:
+        if hasattr(layer, "drop_front") and layer.live > cap:
+            layer.drop_front(layer.live - cap, min(sinks, cap - 1))
+''',
     "merge": '''\
 def merge(*rows):
     """Rows that hold nothing yet begin as one cache, as in generate."""
