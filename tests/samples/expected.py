@@ -56,7 +56,7 @@ SAMPLES = {
     "gemma4-band-missing": Sample({"MD108"}, {"MD108", "MD302", "MD402"}),
 }
 
-RECORDED = ("mlx-lm-server",)
+RECORDED = ("mlx-lm-server", "transformers-serve")
 """Recordings of real programs that did nothing wrong: as clean as a twin, without a sample beside them."""
 
 SHAPES = {

@@ -89,7 +89,16 @@ def test_the_recorded_server_run_is_the_one_that_its_note_tells_of():
     assert all(book.prompt + book.adopted == book.total for book in books.values())
 
 
-@pytest.mark.parametrize("name", [*SAMPLES, *TWINS, *RECORDED])
+def test_the_recorded_server_of_transformers_is_the_one_that_its_note_tells_of():
+    books = accounts(trace("transformers-serve"))
+    assert set(books) == {f"client-{number}" for number in range(5)}
+    assert sum(book.finish == "abort" for book in books.values()) == 2
+    assert all(book.prompt == book.total for book in books.values())
+    assert all(book.answered == book.emitted - 1 for book in books.values())
+
+
+# A replay packs no rows: each forward of the recorded batch becomes several.
+@pytest.mark.parametrize("name", [*SAMPLES, *TWINS, "mlx-lm-server"])
 def test_every_returned_key_length_that_was_recorded_is_returned_again(name):
     assert _keys(ran(name).trace) == _keys(trace(name))
 

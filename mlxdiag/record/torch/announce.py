@@ -30,8 +30,15 @@ def announce(model: Any, name: str) -> tuple[Entry, Geometry | None]:
     tokens = _generated(tokens, getattr(model, "generation_config", None))
     if source.is_dir():
         tokens = special_ids.of_directory(source, tokens)
-    geometry = msgspec.structs.replace(geometry, tokens=tokens)
+    shown = {**geometry.config, **_kinds(config)}
+    geometry = msgspec.structs.replace(geometry, tokens=tokens, config=shown)
     return msgspec.structs.replace(geometry.model_entry(title), model=name), geometry
+
+
+def _kinds(config: Any) -> dict[str, Any]:
+    """The kind of each layer, where the config lists them: no pattern can be made out without."""
+    listed = getattr(config.get_text_config(decoder=True), "layer_types", None)
+    return {"layer_types": list(listed)} if listed else {}
 
 
 def _generated(tokens: Tokens | None, generation: Any) -> Tokens | None:
