@@ -1,4 +1,4 @@
-"""Real families in both libraries: where both are right they agree, and each difference is told for what it is."""
+"""Real families in both libraries: where both are right they agree, and differences are told as they are."""
 
 from __future__ import annotations
 
