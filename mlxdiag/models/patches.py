@@ -72,7 +72,10 @@ class Patches:
                 if module is not patch.owner and names.get(patch.name) is patch.original:
                     self.add(module, patch.name, partial(_instead, patch.wrapper))
 
-    def undo(self) -> None:
-        for patch in reversed(list(self._done.values())):
-            patch.undo()
-        self._done.clear()
+    def __len__(self) -> int:
+        return len(self._done)
+
+    def undo(self, since: int = 0) -> None:
+        """Put the originals back, of the patches after the first `since`."""
+        for key in reversed(list(self._done)[since:]):
+            self._done.pop(key).undo()

@@ -33,6 +33,8 @@ class Session:
         self.recorder = Recorder(self._output(), tokens=options.tokens)
         self._freezing = Freezing(self._freeze) if options.ring else None
         self._followed: dict[Library, Following] = {}
+        self._refused: list[Library] = []
+        """Those that are not what is known of them."""
         self.recorder.on_fault = self._step_aside
         self._closed = False
         atexit.register(self.close)
@@ -44,10 +46,9 @@ class Session:
         library = library_of(name)
         if self._closed or library is None:
             return
-        if library in self._followed:
-            self.recorder.guarded(self._followed[library].imported, module, name)
-        elif library.ready(name):
+        if library not in self._followed and library.ready(name):
             self._follow(library)
+        if library in self._followed:
             self.recorder.guarded(self._followed[library].imported, module, name)
 
     def watch_loaded(self) -> None:
@@ -57,7 +58,17 @@ class Session:
                 self._follow(library)
 
     def _follow(self, library: Library) -> None:
-        following = library.follow(self.recorder, self.options.level)
+        if library in self._refused:
+            return
+        patched = len(self.recorder.patches)
+        try:
+            following = library.follow(self.recorder, self.options.level)
+        except Exception as error:  # noqa: BLE001  another version may differ in any way
+            self.recorder.patches.undo(patched)
+            self._refused.append(library)
+            text = f"{library.package} is not recorded: {type(error).__name__}: {error}"
+            sys.stderr.write(f"mlxdiag: {text}\n")
+            return
         self._followed[library] = following
         self.recorder.models.libraries.append(following)
         for module, name in loaded(library):

@@ -171,6 +171,11 @@ class Probe:
         self._patches.add(model_class, "forward", self._model_wrapper)
 
     @property
+    def packs(self) -> bool:
+        """Whether the next forward of this thread holds several requests in one row."""
+        return self._local.packed is not None
+
+    @property
     def layer(self) -> int | None:
         """The layer that runs in this thread, if any."""
         frame = self._local.frame

@@ -45,14 +45,18 @@ class TorchFollowing:
         if level == "visibility":
             self.visible = Visible(self.probe, caches.uids, caches.held)
             self.probe.before = self._before
-        self.probe.install()
         recorder.patches.add(modeling_utils.PreTrainedModel, "__init__", self._made)
-        for cls in _subclasses(modeling_utils.PreTrainedModel):
-            if issubclass(cls, GenerationMixin):
-                self.probe.watch_class(cls)
         generating.install(recorder, caches)
         continuous.install(recorder)
         compiled.install(recorder, self.probe)
+        try:
+            self.probe.install()
+            for cls in _subclasses(modeling_utils.PreTrainedModel):
+                if issubclass(cls, GenerationMixin):
+                    self.probe.watch_class(cls)
+        except Exception:
+            self.probe.remove()
+            raise
 
     def imported(self, module: ModuleType, name: str) -> None:
         hooks = HOOKS.get(name)
@@ -89,6 +93,10 @@ class TorchFollowing:
 
     def _before(self, step: StepEvent, cache: Any) -> Feeding | None:
         assert self.visible is not None
+        if self.probe.packs:
+            # Blocks of keys are shared between requests: which of them is whose cannot be told.
+            self.visible.known = False
+            return None
         return self.visible.before(step, cache)
 
 

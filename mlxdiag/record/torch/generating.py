@@ -68,6 +68,7 @@ class Loops:
         return decode
 
     def _begin(self, model: Any, ids: Any, kwargs: dict[str, Any], beams: bool) -> Generation:
+        self.recorder.models.name_of(model)
         cache, mask = kwargs.get("cache"), kwargs.get("attention_mask")
         left = [0] * ids.shape[0] if mask is None else probe_rows.of_mask(mask, ids.shape[0])
         if cache is not None and hasattr(cache, "__dict__"):

@@ -155,3 +155,17 @@ def test_a_step_that_runs_no_python_is_told_of_by_its_schedule(
     assert report.summary.judged == 0
     book = accounts(trace)["req_0"]
     assert (book.total, book.prompt, book.emitted) == (10, 10, ANSWER)
+
+
+def test_what_packed_requests_attend_is_not_told_at_the_visibility_level(model: Any, tmp_path: Path) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml", level="visibility") as path:
+        model.generate_batch(
+            [list(range(5, 15)), list(range(5, 25))],
+            generation_config=GENERATION,
+            continuous_batching_config=batching(),
+            progress_bar=False,
+        )
+    trace = read(path)
+    assert inspect_trace(trace).findings == []
+    forwards = [entry for entry in trace.entries if entry.kind in FORWARD_PHASES]
+    assert all("visibility not observed" in (entry.note or "") for entry in forwards)

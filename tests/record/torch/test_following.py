@@ -188,3 +188,15 @@ def test_the_digest_level_says_that_there_are_none(tmp_path: Path, model: Any) -
     with mlxdiag.recording(tmp_path / "t.yaml", level="digest") as path:
         model.generate(IDS, max_new_tokens=2, do_sample=False)
     assert "no digests" in (read(path).header.note or "")
+
+
+def test_a_version_that_is_another_library_is_said_and_the_rest_goes_on(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(requests.RequestState, "update_and_check_completion")
+    alone = model.generate(IDS, max_new_tokens=2, do_sample=False)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        assert torch.equal(model.generate(IDS, max_new_tokens=2, do_sample=False), alone)
+        assert capsys.readouterr().err.startswith("mlxdiag: transformers is not recorded: AttributeError")
+    assert not path.exists()
+    assert capsys.readouterr().err == "", "and nothing more"
