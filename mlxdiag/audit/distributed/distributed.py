@@ -17,13 +17,12 @@ from mlxdiag.audit.distributed.ring.launch import RingLaunch
 from mlxdiag.audit.distributed.told import PIPELINE, TENSOR, Told
 from mlxdiag.audit.distributed.torchrun.launch import TorchrunLaunch
 
-LIMIT = 600.0
+LIMIT = 1800.0
 """Seconds for all families together."""
 
 LAUNCHES: dict[str, type[Launch]] = {"mlx-lm": RingLaunch, "transformers": TorchrunLaunch}
 """By library."""
-KINDS = {"mlx-lm": (TENSOR, PIPELINE), "transformers": (TENSOR,)}
-"""How a library is split here."""
+KINDS = (TENSOR, PIPELINE)
 
 Words = dict[str, list[Told | None]]
 """By item: the last word of each rank."""
@@ -42,13 +41,13 @@ def audit_distributed(
     """A cell for each family and kind of splitting, as they are finished.
 
     Args:
-        scenarios: none means every kind that the library is split in.
+        scenarios: none means both kinds of splitting.
         quiet: seconds without a word from either rank after which both are killed; None: the launch's own.
         limit: seconds after which the families that are left are skipped, with that reason.
         command: the program of a rank, for tests.
     """
     kind = LAUNCHES[library]
-    todo = [f"{family}:{how}" for family in families for how in scenarios or KINDS[library]]
+    todo = [f"{family}:{how}" for family in families for how in scenarios or KINDS]
     if (why := kind.missing()) is not None:
         yield from (cells.skipped(library, item, why) for item in todo)
         return

@@ -20,13 +20,11 @@ COLUMNS = tuple(dict.fromkeys((*SCENARIOS, *DISTRIBUTED, *TRANSFORMERS)))
 NAMES = tuple(scenario.name for scenario in (*SCENARIOS, *DISTRIBUTED))
 USUAL = tuple(scenario.name for scenario in SCENARIOS)
 APART = tuple(scenario.name for scenario in DISTRIBUTED)
-SPLIT = ("tensor-parallel",)
-"""Those of transformers among them."""
 
 
 def names(library: str) -> tuple[str, ...]:
     """Every scenario that a library can be asked for, in the order of its table."""
-    return (*usual(library), *SPLIT) if library == "transformers" else NAMES
+    return (*usual(library), *APART) if library == "transformers" else NAMES
 
 
 def usual(library: str) -> tuple[str, ...]:

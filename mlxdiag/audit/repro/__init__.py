@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mlxdiag.audit.cell import Cell, Fault
+from mlxdiag.audit.engine.table import APART
 from mlxdiag.audit.judge import judge, reading
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.passes import Passes, Reference
@@ -86,7 +87,7 @@ def of_trace(
 
 def write(fault: Fault, directory: Path, *, seed: int = 0) -> Path | None:
     """Write a fault's script into the directory; None for a fault without a schedule."""
-    split = fault.library == "transformers" and {name for _, name in fault.cells} == {"tensor-parallel"}
+    split = fault.library == "transformers" and {name for _, name in fault.cells} <= set(APART)
     if not fault.smallest and not split:
         return None
     path = Path(directory) / f"{fault.id}.py"

@@ -14,7 +14,8 @@ def test_no_column_is_named_twice_and_the_usual_ones_leave_the_split_models_out(
     assert (*table.USUAL, *table.APART) == table.NAMES
 
 
-def test_transformers_is_split_in_the_ways_that_its_ranks_know():
-    usual = table.usual("transformers")
-    assert table.names("transformers") == (*usual, *distributed.KINDS["transformers"])
-    assert set(usual).isdisjoint(table.APART)
+def test_both_libraries_are_split_in_both_ways() -> None:
+    for library in ("mlx-lm", "transformers"):
+        usual = table.usual(library)
+        assert table.names(library) == (*usual, *distributed.KINDS)
+        assert set(usual).isdisjoint(table.APART)

@@ -1,8 +1,8 @@
-"""One rank of a tensor-parallel trial, started by torchrun with the arguments FOLDER SEED FAMILY:KIND....
+"""One rank of a split model, started by torchrun with the arguments FOLDER SEED FAMILY:KIND....
 
 Both ranks build the same tiny model from the same seed, and the first writes it down as a checkpoint. Each
-loads it whole and computes alone, loads its part of it by the model's own plan, runs the same schedules again
-under the probe, and tells how far its logits are from its own, and what its heads saw.
+loads it whole and computes alone, loads its part of it (of each layer, or some of the layers), runs the same
+schedules again under the probe, and tells how far its logits are from its own, and what its heads saw.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mlxdiag.audit.libraries import table
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.torch.instance import TorchInstance
 
-ANSWER = 10.0
+ANSWER = 3.0
 """Seconds after a failure in which the other rank may fail as well."""
 
 
@@ -47,7 +47,7 @@ class TorchrunRank(Rank):
         if isinstance(instance, Skipped):
             return Told(family, kind, "skipped", str(instance))
         assert isinstance(instance, TorchInstance)
-        if (why := split.refusal(instance)) is not None:
+        if (why := split.refusal(instance, kind)) is not None:
             return Told(family, kind, "unsupported", why)
         checkpoint = self.folder / family
         if self.rank == 0:
@@ -61,7 +61,7 @@ class TorchrunRank(Rank):
             said = " ".join(str(error).split())[:300]
             return Told(family, kind, "skipped", f"one process fails alike: {type(error).__name__}: {said}")
         self.during = "splitting"
-        part = split.part(instance, checkpoint)
+        part = split.part(instance, checkpoint, kind)
         told = Told(family, kind, "done", weights=split.weights(part.model), whole=split.weights(whole.model))
         for reference in alone:
             self.during = reference.name

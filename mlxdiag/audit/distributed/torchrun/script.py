@@ -10,6 +10,9 @@ from typing import Any
 from mlxdiag.audit.cell import Fault
 from mlxdiag.audit.distributed.launch import RANKS
 from mlxdiag.audit.distributed.schedules import SCHEDULES, tokens
+from mlxdiag.audit.distributed.told import TENSOR
+from mlxdiag.audit.distributed.torchrun import split
+from mlxdiag.audit.distributed.torchrun.launch import TorchrunLaunch
 from mlxdiag.audit.judge import noise
 from mlxdiag.audit.libraries import table
 from mlxdiag.audit.repro.subject import WIDTH
@@ -47,11 +50,11 @@ def run(model):
 
 
 def rank(folder):
-    """What each of the processes does: its part of the model, by the model's own plan."""
+    """What each of the processes does with its part of the model."""
     number = os.environ["RANK"]
     torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(seconds=40))
     try:
-        seen = run(load(folder, distributed_config=DistributedConfig(tp_plan="auto")))
+        seen = run(load(folder, distributed_config=DistributedConfig(**HOW)))
     except Exception as error:
         said = " ".join(f"{{type(error).__name__}}: {{error}}".split())
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "transformers" in f.filename]
@@ -78,8 +81,9 @@ def split(folder):
         if os.path.exists(path):
             with open(path) as file:
                 errors[number] = file.read()
+    own = {{n: said for n, said in errors.items() if not any(words in said for words in LEFT_ALONE)}}
     if errors:
-        return errors
+        return own or errors
     if done.returncode:
         print("could not run: torchrun:", done.stderr.strip()[-600:])
         sys.exit(2)
@@ -131,21 +135,21 @@ if __name__ == "__main__":
 
 
 def compose(found: Fault, seed: int = 0) -> str:
-    """The text of the script for a fault of tensor parallelism.
+    """The text of the script for a fault of one kind of splitting.
 
     Raises UnjudgedError for a family that cannot be built here.
     """
-    family = found.families[0]
+    family, kind = found.cells[0] if found.cells else (found.families[0], TENSOR)
     instance: Any = table.named("transformers").tiny(family, seed, "cpu")
     if isinstance(instance, Skipped):
         raise UnjudgedError(f"{family}: {instance}")
-    text = "\n\n".join(part.rstrip("\n") for part in _parts(found, instance, seed))
+    text = "\n\n".join(part.rstrip("\n") for part in _parts(found, instance, kind, seed))
     return text.rstrip() + "\n"
 
 
-def _parts(found: Fault, instance: Any, seed: int) -> Iterator[str]:
+def _parts(found: Fault, instance: Any, kind: str, seed: int) -> Iterator[str]:
     made = Model(instance)
-    yield "#!/usr/bin/env python3\n" + _docstring(found, instance)
+    yield "#!/usr/bin/env python3\n" + _docstring(found, instance, kind)
     opening = parts.OPENING.format(imports="\n    ".join(made.imports), caches="DynamicCache")
     opening = opening.replace("import copy\n", "import copy\nimport datetime\n", 1)
     opening = opening.replace(
@@ -161,8 +165,10 @@ def _parts(found: Fault, instance: Any, seed: int) -> Iterator[str]:
     )
     yield "\n".join(
         [
-            f"TITLE = {_title(instance)!r}",
+            f"TITLE = {_title(instance, kind)!r}",
             f"RANKS = {RANKS}",
+            f"HOW = {split.HOW[kind]!r}",
+            f"LEFT_ALONE = {TorchrunLaunch.lost!r}  # what a rank says whose peer is gone",
             *weights(instance, seed),
             f"TOLERANCE = {noise.tolerance(noise.floor(instance, seed)):.3g}"
             "  # of the spread of the logits: far above rounding",
@@ -176,13 +182,12 @@ def _parts(found: Fault, instance: Any, seed: int) -> Iterator[str]:
     yield MAIN + head_lines(instance) + END
 
 
-def _title(instance: Any) -> str:
-    split = f"split over {RANKS} processes by its tensor-parallel plan"
-    return f"{instance.module.__name__} ({instance.name}): {split}"
+def _title(instance: Any, kind: str) -> str:
+    return f"{instance.module.__name__} ({instance.name}): {kind} over {RANKS} processes"
 
 
-def _docstring(found: Fault, instance: Any) -> str:
-    lines = [_title(instance), "", *textwrap.wrap(found.cause, WIDTH - 6), ""]
+def _docstring(found: Fault, instance: Any, kind: str) -> str:
+    lines = [_title(instance, kind), "", *textwrap.wrap(found.cause, WIDTH - 6), ""]
     if found.where:
         lines += [f"Where: {found.where}", ""]
     lines += [

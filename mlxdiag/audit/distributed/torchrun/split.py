@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.audit.distributed.launch import RANKS
+from mlxdiag.audit.distributed.told import PIPELINE, TENSOR
 from mlxdiag.models.torch import library
 from mlxdiag.models.torch.families import EXPERTS
 from mlxdiag.models.torch.geometry import per_layer
@@ -25,25 +26,43 @@ def whole(instance: TorchInstance, folder: Path) -> TorchInstance:
     return _loaded(instance, folder)
 
 
-def part(instance: TorchInstance, folder: Path) -> TorchInstance:
-    """The instance with this rank's part of the weights, split by the model's own plan.
+HOW: dict[str, dict[str, Any]] = {TENSOR: {"tp_plan": "auto"}, PIPELINE: {"pp_size": RANKS}}
+"""By kind: the fields of the library's `DistributedConfig`."""
+
+
+def part(instance: TorchInstance, folder: Path, kind: str) -> TorchInstance:
+    """The instance with this rank's part of the weights: of each layer, by the model's own plan, or some of
+    the layers.
 
     Raises whatever `from_pretrained` raises.
     """
     from transformers.distributed import DistributedConfig
 
-    return _loaded(instance, folder, distributed_config=DistributedConfig(tp_plan="auto"))
+    return _loaded(instance, folder, distributed_config=DistributedConfig(**HOW[kind]))
 
 
-def refusal(instance: TorchInstance) -> str | None:
+def refusal(instance: TorchInstance, kind: str) -> str | None:
     """Why the library would not split this model over the ranks; None where it would.
 
-    It raises for a model without a plan. That heads do not divide it knows as well, in
-    `get_kv_heads_per_rank`, but loads such a model all the same, and fails in the first forward.
+    For heads it raises where there is no plan. That heads do not divide it knows as well, in
+    `get_kv_heads_per_rank`, but loads such a model all the same, and fails in the first forward. For layers
+    it asks nothing, though plans say what can be handed on.
     """
+    return _whole_layers(instance) if kind == PIPELINE else _whole_heads(instance.model)
+
+
+def _whole_layers(instance: TorchInstance) -> str | None:
+    name = type(instance.model).__name__
+    if not instance.model.supports_pp_plan:
+        return f"{name} has no pipeline plan (base_model_pp_plan), so it is not split"
+    if instance.head is not None:
+        return f"{name} makes no logits, which is what the last stage of a pipeline hands on"
+    return None
+
+
+def _whole_heads(model: Any) -> str | None:
     from transformers.distributed.tensor_parallel import get_kv_heads_per_rank
 
-    model = instance.model
     if not model.supports_tp_plan:
         return f"{type(model).__name__} has no tensor-parallel plan (base_model_tp_plan), so it is not split"
     heads = key_heads(model.config)

@@ -62,8 +62,8 @@ ALIKE: dict[str, Callable[[TorchInstance], None]] = {"qwen2": lacks_a_projection
 _part = split.part
 
 
-def part(instance: TorchInstance, folder: Path) -> TorchInstance:
-    made = _part(instance, folder)
+def part(instance: TorchInstance, folder: Path, kind: str) -> TorchInstance:
+    made = _part(instance, folder, kind)
     if os.environ["RANK"] == "1" and instance.name in FAULTS:
         FAULTS[instance.name](made)
     if instance.name in ALIKE:

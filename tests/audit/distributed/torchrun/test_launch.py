@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlxdiag.audit.distributed.distributed import audit_distributed
+from mlxdiag.audit.distributed.told import TENSOR
 from mlxdiag.audit.distributed.torchrun.launch import TorchrunLaunch
 from tests.audit.distributed.processes import runs
 
@@ -39,7 +40,9 @@ def test_ranks_that_wait_for_ever_are_a_crash_and_leave_nothing(
 ) -> None:
     monkeypatch.setenv("NOTE", str(tmp_path / "note"))
     command = (sys.executable, "-c", SILENT)
-    (cell,) = audit_distributed(("llama",), library="transformers", command=command, quiet=1.0)
+    (cell,) = audit_distributed(
+        ("llama",), library="transformers", scenarios=(TENSOR,), command=command, quiet=1.0
+    )
     assert (cell.result, cell.codes) == ("crash", ["MD902"])
     assert "wait for each other" in cell.reason
     pids = [int(pid) for pid in (tmp_path / "note").read_text().split()]

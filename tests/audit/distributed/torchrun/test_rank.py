@@ -8,6 +8,7 @@ import pytest
 
 from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.distributed.distributed import audit_distributed
+from mlxdiag.audit.distributed.told import TENSOR
 
 FAULTY = (sys.executable, "-m", "tests.audit.distributed.torchrun.faulty_rank")
 TOKENS = 2 * 5 * 19
@@ -18,7 +19,7 @@ TOKENS = 2 * 5 * 19
 def found() -> dict[str, Cell]:
     """One launch: a family as it is, one without a plan, and four that `faulty_rank` breaks."""
     families = ("gpt_neo", "qwen2", "gemma3_text", "gemma3_text:eager", "gemma2", "llama")
-    cells = audit_distributed(families, library="transformers", command=FAULTY)
+    cells = audit_distributed(families, library="transformers", scenarios=(TENSOR,), command=FAULTY)
     return {cell.family: cell for cell in cells}
 
 

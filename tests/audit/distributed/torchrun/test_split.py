@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from mlxdiag.audit.distributed.told import PIPELINE, TENSOR
 from mlxdiag.audit.distributed.torchrun import split
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.torch import library, tiny, zoo
@@ -32,13 +33,13 @@ def make() -> Make:
 
 
 def test_a_model_with_a_plan_and_even_heads_is_split(make: Make) -> None:
-    assert split.refusal(make("gemma3_text", num_attention_heads=4, num_key_value_heads=2)) is None
+    assert split.refusal(make("gemma3_text", num_attention_heads=4, num_key_value_heads=2), TENSOR) is None
 
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_key_heads_that_cannot_be_shared_out_are_refused_with_their_number(make: Make, heads: int) -> None:
     sizes = {"hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": heads}
-    why = split.refusal(make("gemma3_text", **sizes))
+    why = split.refusal(make("gemma3_text", **sizes), TENSOR)
     assert why is not None
     assert f"{heads} of them cannot be shared out to 2 processes" in why
 
@@ -51,15 +52,23 @@ def test_heads_that_the_plan_leaves_whole_may_be_odd(make: Make) -> None:
     assert "colwise" not in {
         style for name, style in instance.model.tp_plan.items() if name.endswith("k_proj")
     }
-    assert split.refusal(instance) is None
+    assert split.refusal(instance, TENSOR) is None
 
 
 def test_a_model_without_a_plan_is_refused_by_its_class() -> None:
     instance = zoo.tiny("gpt_neo")
     assert isinstance(instance, TorchInstance)
-    why = split.refusal(instance)
+    why = split.refusal(instance, TENSOR)
     assert why is not None
     assert why.startswith("GPTNeoForCausalLM has no tensor-parallel plan")
+
+
+def test_layers_are_handed_on_where_there_is_a_plan_and_odd_heads_do_not_matter(make: Make) -> None:
+    instance = make("gemma3_text", num_attention_heads=4, num_key_value_heads=1)
+    assert split.refusal(instance, PIPELINE) is None
+    without = zoo.tiny("moshi")
+    assert isinstance(without, TorchInstance)
+    assert "no pipeline plan" in str(split.refusal(without, PIPELINE))
 
 
 def test_a_checkpoint_comes_back_whole(make: Make, tmp_path: Path) -> None:
