@@ -244,6 +244,10 @@ class Backend(Protocol):
         """Replace what can be quantised, in place; raises what the library raises where it refuses."""
         ...
 
+    def padding_columns(self, caches: list[Any], columns: int) -> None:
+        """Give the next forward the last `columns` columns of its 2-D padding mask, not all of them."""
+        ...
+
     def expect_drafts(self, caches: list[Any]) -> None:
         """Tell fresh caches that tokens fed to them may be taken back, as speculative decoding does."""
         ...

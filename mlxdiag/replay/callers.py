@@ -85,6 +85,22 @@ def unmasked(entry: Entry, families: dict[str, Family], own: Mapping[str, CacheC
             yield Unmasked(call.family, call.mask == "causal")
 
 
+def columns(entry: Entry) -> int | None:
+    """Columns of the 2-D padding mask that the forward was given; None where it had one for every token."""
+    short = [
+        call.key_padding
+        for call in entry.attention or []
+        if call.key_padding is not None and call.key_padding < _tokens(call)
+    ]
+    return min(short, default=None)
+
+
+def _tokens(call: Attention) -> int:
+    """Held and new, as far as the call says how many."""
+    held = call.cursor if call.cursor is not None else call.offset
+    return held + (call.q or 0) if isinstance(held, int) else 0
+
+
 def _offset(call: Attention, shape: tuple[int, ...], window: int | None) -> int | None:
     """The offset that a recorded mask was built with, as far as its shape tells."""
     q, m = shape[-2], shape[-1]
@@ -168,6 +184,8 @@ def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
         layers = f"the {given.family} layers" if given.family else "every layer"
         what = 'the plain "causal" mask' if given.causal else "no mask"
         yield f"{layers} are given {what}, as recorded, in place of the library's own"
+    if any(isinstance(op, Forward) and op.columns is not None for op in ops):
+        yield "a caller's 2-D attention mask has fewer columns than there are tokens, as recorded"
     for op in ops:
         if isinstance(op, Cut):
             yield from _not_given_back(op)

@@ -69,6 +69,8 @@ class Forward(msgspec.Struct, frozen=True, tag="forward"):
     finalize_pending: bool = False
     assumed: str | None = None
     """Why this forward stands here though the trace does not hold it."""
+    columns: int | None = None
+    """Columns of the 2-D padding mask, where the program passed fewer than there are tokens."""
 
     @property
     def width(self) -> int:

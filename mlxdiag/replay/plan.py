@@ -213,6 +213,7 @@ class _Planner:
             sampled=tuple(_sampled(entry, i) for i in range(len(rows))),
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
             finalize_pending=bool(self.pending & set(seqs)),
+            columns=callers.columns(entry),
         )
         if self.scheduler.max_kv and not self.evicts and self.capped:
             yield Evict(entry.step, tuple(seqs), self.scheduler.max_kv, self.scheduler.keep or 0)

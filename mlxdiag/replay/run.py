@@ -134,6 +134,8 @@ class Runner:
         handed: Any = contextlib.nullcontext()
         if op.callers or op.unmasked:
             handed = self.library.caller_masks(self.instance, group.caches, self.consumer.chooser(op))
+        if op.columns is not None:
+            self.library.padding_columns(group.caches, op.columns)
         try:
             with handed:
                 logits = self.instance.forward(ids, None if self.plan.scheduler.cacheless else group.caches)

@@ -14,6 +14,7 @@ from mlxdiag.bundle.collect.calls import table
 from mlxdiag.bundle.collect.projects import REQUIRED, Project
 from mlxdiag.bundle.pack.parts import Part
 from mlxdiag.bundle.redact.ledger import Removed
+from mlxdiag.bundle.reproduce import serving
 from mlxdiag.bundle.reproduce.controls import EDGE, Control, in_words
 from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.reports import view
@@ -156,11 +157,12 @@ def _finding(account: Account) -> Iterator[str]:
 
 
 def _reproduce(account: Account) -> Iterator[str]:
+    library = serving.of(account.trace.header.environment)
     if any(part.name.endswith(".py") and part.there for part in account.parts):
-        yield "On any machine with mlx-lm, without model, prompt or mlxdiag:"
+        yield f"On any machine with {library.needs}, without model, prompt or mlxdiag:"
         yield ""
         yield "```sh"
-        yield "pip install mlx-lm"
+        yield f"pip install {library.packages}"
         yield "unzip bundle.zip -d bundle && cd bundle"
         for part in account.parts:
             if part.name.endswith(".py") and part.there:
@@ -169,10 +171,10 @@ def _reproduce(account: Account) -> Iterator[str]:
         yield ""
     yield from account.reproduction
     yield ""
-    yield "The recorded schedule itself, on any machine with mlxdiag and mlx-lm, without model or prompt:"
+    yield f"The recorded schedule itself, with mlxdiag and {library.name}, without model or prompt:"
     yield ""
     yield "```sh"
-    yield "pip install mlxdiag mlx-lm"
+    yield f"pip install mlxdiag {library.packages}"
     yield "mlxdiag inspect bundle.zip    # the findings, from the numbers alone"
     yield "mlxdiag replay bundle.zip     # the same schedule through real model code"
     yield "```"

@@ -22,6 +22,7 @@ MOST_AXES = 8
 
 _ROW = re.compile(r"\d{3,}[\s,;]+\d{3,}")
 """Two numbers in a row: no note that this program writes has them, and token ids come like that."""
+_FOLDER = re.compile(r".*[/\\]", re.DOTALL)
 _NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)\Z", re.IGNORECASE)
 _S = TypeVar("_S")
 
@@ -181,6 +182,9 @@ class Redactor:
         return self.settings.mapping(value) or None
 
     def _environment(self, value: dict[str, Any]) -> dict[str, Any] | None:
+        origin = value.get("of")
+        if isinstance(origin, str):  # the file that was replayed: its folder is the reporter's own
+            value = {**value, "of": _FOLDER.sub("", origin)}
         return self.settings.mapping(value, spoken=True) or None
 
     def _inside(self, value: Any) -> Any:

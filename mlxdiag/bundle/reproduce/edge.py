@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mlxdiag.bundle.reproduce import serving
 from mlxdiag.bundle.reproduce.controls import PASSES, Control
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import Finding, codes
@@ -75,6 +76,7 @@ def _whose(fault: Finding, trace: Trace, controls: Sequence[Control]) -> Iterato
     """The replay puts in what the recorded program did and the library does not: then it is the program's."""
     from mlxdiag.replay import experiment
 
+    library = serving.of(trace.header.environment).name
     try:
         planted = experiment.prepare(trace, source="trace.yaml").plan.planted
     except MlxdiagError:
@@ -83,16 +85,16 @@ def _whose(fault: Finding, trace: Trace, controls: Sequence[Control]) -> Iterato
     right = single is not None and single.result == PASSES
     if planted:
         yield (
-            "It lies in the program that calls the library, not in mlx-lm: the reproduction puts in what the "
-            f"trace shows that program do ({'; '.join(planted)})"
-            + (", and mlx-lm's own masks and caches pass." if right else ".")
+            f"It lies in the program that calls the library, not in {library}: the reproduction puts in what "
+            f"the trace shows that program do ({'; '.join(planted)})"
+            + (f", and {library}'s own masks and caches pass." if right else ".")
         )
     elif right and codes([fault]) & SCHEDULED:
         yield (
-            "It lies in the program that schedules, not in mlx-lm: the reproduction feeds and samples as the "
-            "trace shows that program do, and a single pass of the same tokens is right."
+            f"It lies in the program that schedules, not in {library}: the reproduction feeds and samples as "
+            "the trace shows that program do, and a single pass of the same tokens is right."
         )
     elif right:
-        yield "It lies on this path of mlx-lm: nothing is put in, and a single pass of the tokens is right."
+        yield f"It lies on this path of {library}: nothing is put in, and a single pass of it all is right."
     else:
-        yield "Nothing is put in: mlx-lm's own code does this, and its single pass is not right either."
+        yield f"Nothing is put in: {library}'s own code does this, and its single pass is not right either."

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlxdiag.bundle.redact.trace import text
+from mlxdiag.bundle.reproduce import serving
 from mlxdiag.bundle.reproduce.controls import NOT_TRIED, Control
+from mlxdiag.bundle.reproduce.serving import Library
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import Finding, Report, codes
 from mlxdiag.traces.types import FORWARD_PHASES, Trace
@@ -60,7 +62,8 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say, *, dtype: str | N
 
     `dtype`: what the recorded model computes in, where that is known.
     """
-    reason = _unable(wanted)
+    library = serving.of(trace.header.environment)
+    reason = _unable(wanted, library)
     if reason is not None:
         return _nothing(reason)
     from mlxdiag.bundle.reproduce.edge import in_short
@@ -79,7 +82,7 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say, *, dtype: str | N
             continue
         best = best or (fault, small)
         say(f"writing and running a script for {fault.code} ...")
-        scripts = _scripts(fault, small)
+        scripts = _scripts(fault, small, library)
         if REPRO in scripts.members:
             best = (fault, small)
             break
@@ -91,19 +94,16 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say, *, dtype: str | N
     return msgspec.structs.replace(scripts, controls=controls, short=short, headline=headline)
 
 
-def _unable(wanted: bool) -> str | None:
+def _unable(wanted: bool, library: Library) -> str | None:
     if not wanted:
         return "--no-replay was given"
-    for name in ("mlx", "mlx_lm"):
+    for name in library.modules:
         if find_spec(name) is None:
             return (
-                f"{name} is not installed here, so nothing could be run; pip install mlx-lm, and bundle again"
+                f"the trace is of {library.name}, and {name} is not installed here, so nothing could be run; "
+                f"pip install {library.packages}, and bundle again"
             )
-    from mlxdiag.models.adapter import Skipped
-    from mlxdiag.models.mlx import library
-
-    loaded = library.load()
-    return str(loaded) if isinstance(loaded, Skipped) else None
+    return serving.unable(library)
 
 
 def _nothing(reason: str) -> Reproduction:
@@ -186,7 +186,7 @@ def _entry(trace: Trace, fault: Finding) -> int | None:
     return next((i for i, e in numbered if e.step == fault.step), None) if fault.step is not None else None
 
 
-def _scripts(fault: Finding, small: Shrunk) -> Reproduction:
+def _scripts(fault: Finding, small: Shrunk, library: Library) -> Reproduction:
     """Both scripts, each run once: what is in the bundle was seen to do what it says."""
     members = {SMALL: text(small.trace)}
     missing: dict[str, str] = {}
@@ -197,7 +197,8 @@ def _scripts(fault: Finding, small: Shrunk) -> Reproduction:
         missing[REPRO] = script
     else:
         members[REPRO] = script.source
-        sentences += _told("repro.py", "fails while the fault is there (exit code 1)", script.output)
+        does = f"fails while the fault is there (exit code 1). It needs only {library.needs}"
+        sentences += _told("repro.py", does, script.output)
     nearest: Trace | None = None
     controls = _controls(fault, small)
     for trace in controls:
@@ -205,7 +206,8 @@ def _scripts(fault: Finding, small: Shrunk) -> Reproduction:
         if not isinstance(other, str):
             members[CONTROL], nearest = other.source, trace
             missing.pop(CONTROL, None)
-            sentences += _told("control.py", "the nearest schedule that passes (exit code 0)", other.output)
+            does = f"the nearest schedule that passes (exit code 0). It needs only {library.needs}"
+            sentences += _told("control.py", does, other.output)
             break
         missing[CONTROL] = other
     if not controls:
@@ -276,7 +278,7 @@ def _single(trace: Trace, fault: Finding) -> Trace | None:
 
 
 def _told(name: str, does: str, output: str) -> Iterator[str]:
-    yield f"`python repro/{name}`: {does}. It needs only mlx-lm: tiny random weights, synthetic tokens."
+    yield f"`python repro/{name}`: {does}: tiny random weights, synthetic tokens."
     yield "Run here, it printed:"
     yield ""
     yield "```text"

@@ -9,6 +9,7 @@ import msgspec
 
 from mlxdiag.bundle.reproduce import variants
 from mlxdiag.bundle.reproduce.controls import EDGE, FAILS, NOT_TRIED, OTHER, PASSES, RAN_IN, Control
+from mlxdiag.bundle.reproduce.instances import Instances, others
 from mlxdiag.bundle.reproduce.variants import Prompt
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import codes
@@ -53,15 +54,24 @@ class Seen(msgspec.Struct, frozen=True):
         return "; ".join(said)
 
 
-def run(trace: Trace, policy: str | None = None) -> Seen | str:
-    """One schedule on a tiny instance; the reason, where it cannot run."""
+def run(
+    trace: Trace,
+    policy: str | None = None,
+    instances: Instances | None = None,
+    attention: str | None = None,
+) -> Seen | str:
+    """One schedule on a tiny instance; the reason, where it cannot run.
+
+    `instances`: models that may serve several runs. `attention`: an implementation of it in place of the
+    library's choice.
+    """
     try:
         prepared = experiment.prepare(trace, source="trace.yaml")
         if prepared.broken is not None:
             return str(prepared.broken)
         memory.require(prepared)
-        instance = experiment.instance_for(prepared)
-        ran = experiment.run_policies(prepared, instance, (policy or prepared.plan.misfit,))[0]
+        with (instances or Instances()).attending(prepared, attention) as instance:
+            ran = experiment.run_policies(prepared, instance, (policy or prepared.plan.misfit,))[0]
     except MlxdiagError as error:
         return str(error)
     return _seen(ran)
@@ -104,6 +114,7 @@ class Trial:
         self.fault = fault
         self.say = say
         self.dtype = dtype
+        self.instances = Instances()
         self.ground = self._ground(whole)
         """The schedule whose chunks are varied."""
 
@@ -124,21 +135,32 @@ class Trial:
             yield self._control("single-pass", what, single)
             yield from self._chunks(prompt)
         yield from self._policies()
+        yield from self._attentions()
 
     def _ground(self, whole: Trace | None) -> Trace:
         """The recorded schedule at a small scale, where that still shows the fault; else the smallest."""
         scaled = variants.middle(whole) if whole is not None else None
         if scaled is None:
             return self.trace
-        seen = run(scaled)
+        seen = self._run(scaled)
         still = not isinstance(seen, str) and self._result(seen) == FAILS
         return scaled if still else self.trace
 
+    def _run(self, trace: Trace, policy: str | None = None, attention: str | None = None) -> Seen | str:
+        return run(trace, policy, self.instances, attention)
+
     def _control(
-        self, name: str, what: str, trace: Trace, policy: str | None = None, *, value: str = ""
+        self,
+        name: str,
+        what: str,
+        trace: Trace,
+        policy: str | None = None,
+        *,
+        value: str = "",
+        attention: str | None = None,
     ) -> Control:
         self.say(f"trying {what.replace('{}', value)} ...")
-        seen = run(trace, policy)
+        seen = self._run(trace, policy, attention)
         if isinstance(seen, str):
             return _untried(name, what, seen, value)
         return Control(
@@ -251,6 +273,17 @@ class Trial:
             if policy != plan.misfit:
                 what = "misfit policy {}"
                 yield self._control(f"misfit-{policy}", what, self.trace, policy, value=policy)
+
+    def _attentions(self) -> Iterator[Control]:
+        """Other implementations of attention, where the library lets a program choose one."""
+        try:
+            prepared = experiment.prepare(self.trace, source="trace.yaml")
+            instance = self.instances.of(prepared)
+        except MlxdiagError:
+            return  # as the schedule itself, which says why
+        for name in others(instance):
+            what = "attention implementation {}"
+            yield self._control(f"attention-{name}", what, self.trace, value=name, attention=name)
 
 
 def _sizes(prompt: Prompt) -> list[int]:

@@ -122,6 +122,9 @@ class _Mlx:
             if left < tokens and cache.is_trimmable():
                 cache.trim(tokens - left)
 
+    def padding_columns(self, caches: Caches, columns: int) -> None:
+        """Nothing: the library takes no 2-D mask."""
+
     def expect_drafts(self, caches: Caches) -> None:
         """Nothing: the library's caches take back what they can without being told."""
 

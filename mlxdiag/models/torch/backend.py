@@ -113,6 +113,10 @@ class _Torch:
         if not isinstance(held.cache, QuantizedCache):
             raise UnjudgedError("transformers has no cache that is quantised in the middle of a sequence")
 
+    def padding_columns(self, caches: Caches, columns: int) -> None:
+        (held,) = caches
+        held.columns = columns
+
     def expect_drafts(self, caches: Caches) -> None:
         (held,) = caches
         held.cache.activate_past_recording()

@@ -24,6 +24,8 @@ class Held:
         """[B, total], False for padding; None before the first forward."""
         self.ahead: Mask | None = None
         """[B, k]: what was announced of the next tokens."""
+        self.columns: int | None = None
+        """Newest columns of the mask that the next forward is given; None: all of them."""
 
     @property
     def total(self) -> int:
@@ -41,7 +43,8 @@ class Held:
 
     def advance(self, batch: int, length: int) -> tuple[Mask | None, npt.NDArray[np.int64]]:
         """Count `length` new tokens per row. Returns the mask [B, total] (None while nothing was padded,
-        when `generate` drops it too) and the positions [B, length] of the new tokens.
+        when `generate` drops it too; its last `columns` where that is set) and the positions [B, length] of
+        the new tokens.
 
         Raises UsageError for a batch of another size than the rows held.
         """
@@ -57,6 +60,9 @@ class Held:
         self.mask = np.concatenate([before, new], axis=1)
         # As generate counts them: padding has position 0.
         positions = np.where(self.mask, np.cumsum(self.mask, axis=1) - 1, 0)[:, -length:]
+        columns, self.columns = self.columns, None
+        if columns is not None:
+            return self.mask[:, self.mask.shape[1] - columns :], positions.astype(np.int64)
         return (self.mask if self.padded else None), positions.astype(np.int64)
 
     def keep(self, rows: list[int]) -> None:

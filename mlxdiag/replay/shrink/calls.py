@@ -101,6 +101,7 @@ def _places(
         ("buffer", formulas.BUFFER, "held"),
         ("q", formulas.WIDTH, None),
         ("rope", formulas.OFFSET, "held"),
+        ("key_padding", formulas.PADDING, "q"),
     ):
         value = getattr(call, name)
         if value is None:
