@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.across.cell import Across
+from mlxdiag.audit.across.cell import CODE, Across
 from mlxdiag.reports import json
 
 
@@ -21,6 +21,8 @@ def document(across: Across) -> dict[str, Any]:
     held: dict[str, Any] = msgspec.to_builtins(across)
     for timed in (held, *held["cells"], *held["rows"]):
         timed.pop("seconds", None)
+    # Left out by the encoder where it is the default, and what scripts look for.
+    held["differences"] = [{"code": CODE, **one} for one in held.get("differences", [])]
     summary = {
         "families": across.families(),
         "cells": across.tally(),
