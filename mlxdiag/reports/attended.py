@@ -132,7 +132,7 @@ def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
     rows = call.entry.rows or []
     told = rows[row] if row < len(rows) else Row()
     if a.first and a.last and a.visible and row < min(map(len, (a.first, a.last, a.visible))):
-        late = _late(a, row, offset)
+        late = lateness(call, row)
         origin, basis = OBSERVED, "the masks that were used, read"
         if late:
             basis += f"; the call runs at offset {offset}, {late} beyond the tokens' own positions"
@@ -161,20 +161,26 @@ def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
     )
 
 
-def _late(a: Attention, row: int, offset: int) -> int:
-    """How far the call's offset is beyond the real positions of its tokens, as after padding left in a cache.
+def lateness(call: Call, row: int) -> int:
+    """How far the call's offset is beyond the real positions of the row's tokens, as after padding left in a
+    cache; 0 where the trace does not tell.
 
     Tokens are told by their content. Each sees itself last, so a first query whose newest key is older than
     the offset says, and that lacks no newer one, is really that older token.
     """
-    query = next((i for i, count in enumerate(a.visible[row]) if count > 0), None)  # type: ignore[index]
+    a, offsets = call.attention, call.offsets
+    if offsets is None or not (a.first and a.last and a.visible):
+        return 0
+    if row >= min(len(offsets), len(a.first), len(a.last), len(a.visible)):
+        return 0
+    query = next((i for i, count in enumerate(a.visible[row]) if count > 0), None)
     if query is None:
         return 0
-    last = a.last[row][query]  # type: ignore[index]
+    last = a.last[row][query]
     missed = [t[2] for t in a.missing or () if tuple(t[:2]) == (row, query)]
     if last < 0 or len(missed) >= LISTED or any(position > last for position in missed):
         return 0
-    return max(offset + query - last, 0)
+    return max(offsets[row] + query - last, 0)
 
 
 def _due(call: Call, positions: Sequence[int]) -> list[Interval | None]:

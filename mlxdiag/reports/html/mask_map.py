@@ -101,8 +101,10 @@ def _row(call: Call, row: Attended, many: bool) -> Html:
 def sentence(call: Call, row: Attended) -> str:
     """What the drawing says, in words."""
     real = [query for query in row.queries if query.real]
-    first, last = row.queries[0].position, row.queries[-1].position
-    who = f"{count(len(real), 'query', 'queries')} at {_range((first, last))}"
+    first, last = (real or row.queries)[0].position, (real or row.queries)[-1].position
+    padding = len(row.queries) - len(real)
+    more = f" and {padding} of padding" if padding else ""
+    who = f"{count(len(real), 'query', 'queries')} at {_range((first, last))}{more}"
     layer = _layer(call)
     keys = f" over {call.k} returned keys" if call.k is not None else ""
     start = f"{who}{keys}, {layer}. "
@@ -169,7 +171,8 @@ def _lengths(call: Call) -> Html:
     after = f" The mask was {fate}." if fate else ""
     built = ""
     if gap and call.handed is not None and call.handed.offset is not None:
-        built = f" It was built at offset {call.handed.offset}; the call's first query is at {call.cursor}."
+        at = f"offset {call.handed.offset}; the call's first query is at {call.cursor}"
+        built = f" The mask was built at {at}."
     return tag("div", drawn, tag("p", f"{said}{built}{after}".strip(), class_="note"), class_="bars")
 
 
@@ -221,8 +224,8 @@ def _legend(row: Attended, held: Sequence[Segment]) -> Html:
         for kind, name in NAMES.items()
         if kind in kinds
     )
-    origin = {look.DERIVED: "derived, not observed", look.UNSEEN: "not observed"}.get(row.origin)
-    return tag("ul", join(shown), tag("li", origin) if origin else "", class_="legend")
+    derived = tag("li", "(derived from shapes, not observed)") if row.origin == look.DERIVED else ""
+    return tag("ul", join(shown), derived, class_="legend")
 
 
 def _details(row: Attended, held: Sequence[Segment]) -> Html:

@@ -104,17 +104,19 @@ def _panel(seq: str, found: Sequence[Compared]) -> Html:
 def sentence(found: Sequence[Compared], tolerance: float | None) -> str:
     """What the plot says."""
     positions = sum(one.stop - one.start for one in found)
+    named = found[0].reference
+    reference = "the single pass" if named == "single-pass" else named
     limit = f" (tolerance {number(tolerance)})" if tolerance else ""
     wrong = [one for one in found if _apart(one)]
     right = [one.max_abs for one in found if not _apart(one)]
     noise = f"; where they agree, the largest difference is {number(max(right))}" if right else ""
     if not wrong:
-        return f"The logits of {positions} positions agree with the {found[0].reference}{limit}{noise}."
+        return f"The logits of {positions} positions agree with {reference}{limit}{noise}."
     first = min((one.first for one in wrong if one.first is not None), default=wrong[0].start)
     worst = max(one.max_abs for one in wrong)
     said = "NaN" if not math.isfinite(worst) else number(worst)
     return (
-        f"{len(wrong)} of {len(found)} steps part from the {found[0].reference}, first at position {first}, "
+        f"{len(wrong)} of {len(found)} steps part from {reference}, first at position {first}, "
         f"by up to {said}{limit}{noise}."
     )
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from mlxdiag.inspect.call import Call, build
 from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.inspect.run import Run, is_model
+from mlxdiag.reports.attended import lateness
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Header, Model
 
 LANES = 2000
@@ -77,6 +78,8 @@ class Story(msgspec.Struct, kw_only=True):
     models: list[Entry | Model] = []
     steps: list[int | None] = []
     """By place: the step's number in the file."""
+    notes: int = 0
+    """Entries that tell of other steps, which the summary counts as steps of their own."""
     phases: list[str] = []
     lanes: dict[str, Lane] = {}
     hidden_lanes: set[str] = set()
@@ -145,6 +148,7 @@ class _Reader:
             return
         kind = entry.kind
         if kind in ("end", "note"):
+            story.notes += kind == "note"
             return
         if entry.model is not None:
             self._run.switch(entry)
@@ -156,10 +160,9 @@ class _Reader:
             story.by_step.setdefault(entry.step, place)
         story.phases.append(kind)
         self._lanes(entry, place, kind)
+        calls = [self._call(entry, index, place) for index in range(len(entry.attention or ()))]
         if kind in FORWARD_PHASES:
-            self._compared(entry, place)
-        for index in range(len(entry.attention or ())):
-            self._call(entry, index, place)
+            self._compared(entry, place, calls)
 
     def _lanes(self, entry: Entry, place: int, kind: str) -> None:
         rows = entry.rows or []
@@ -174,14 +177,15 @@ class _Reader:
             lane.places.append(place)
             lane.kinds.append(phase)
 
-    def _compared(self, entry: Entry, place: int) -> None:
+    def _compared(self, entry: Entry, place: int, calls: list[Call]) -> None:
         for index, output in enumerate(entry.output or []):
             parity = output.parity
             rows = entry.rows or []
             if parity is None or parity.max_abs is None or index >= len(rows):
                 continue
             row = rows[index]
-            start = row.offset or 0
+            # Parity speaks of the tokens' own positions, which padding left in a cache lies between.
+            start = max((row.offset or 0) - max((lateness(call, index) for call in calls), default=0), 0)
             self._story.parity.append(
                 Compared(
                     place,
@@ -197,11 +201,15 @@ class _Reader:
                 )
             )
 
-    def _call(self, entry: Entry, index: int, place: int) -> None:
+    def _call(self, entry: Entry, index: int, place: int) -> Call:
         call = build(entry, index, self._run)
         self._follow(call, place)
-        if (call.q or 0) > LARGEST_CALL or call.kind == "recurrent":
-            return
+        if (call.q or 0) <= LARGEST_CALL and call.kind != "recurrent":
+            self._pick(entry, call, place)
+        return call
+
+    def _pick(self, entry: Entry, call: Call, place: int) -> None:
+        """Whether it may be drawn, and before which others."""
         self._seen += 1
         rank = self._by_entry.get(self._number) if entry.step is None else self._by_step.get(entry.step)
         if rank is not None:

@@ -97,7 +97,8 @@ def summary(story: Story) -> str:
     found = (
         "; findings at " + ", ".join(dict.fromkeys(f"step {f.step}" for f in marked[:8])) if marked else ""
     )
-    return f"{count(len(story.steps), 'step')} of {lanes}{hidden}: {said or 'none'}{found}."
+    notes = f", and {count(story.notes, 'note')}" if story.notes else ""
+    return f"{count(len(story.steps), 'step')} of {lanes}{hidden}: {said or 'none'}{notes}{found}."
 
 
 def runs(lane: Lane) -> list[Run]:

@@ -50,9 +50,8 @@ def _parts(held: Story, beside: str) -> Iterator[str]:
         yield section("steps", "Timeline", timeline.picture(held))
     lengths = series.panels(held)
     if lengths:
-        yield section(
-            "lengths", "Lengths", lengths, note="Per layer family; the timeline's zoom moves them, too."
-        )
+        zoomed = "; the timeline's zoom moves them, too" if len(held.steps) > 1 else ""
+        yield section("lengths", "Lengths", lengths, note=f"Per layer family{zoomed}.")
     if held.parity:
         yield section("parity", "Parity", parity.panels(held.parity))
 

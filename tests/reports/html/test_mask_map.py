@@ -62,6 +62,16 @@ def test_what_was_not_seen_to_be_seen_is_said_to_be_so():
     assert "What was seen is not recorded" in text
 
 
+def test_padding_is_counted_apart_from_the_queries_and_their_positions():
+    text = Page(
+        figure(
+            SLIDING + "{step: 1, rows: [{seq: a, offset: 4, tokens: 3, padded: 5}], attention: "
+            "[{family: full, k: 9, mask: causal}]}"
+        )
+    ).text
+    assert "3 queries at 4–6 and 2 of padding over 9 returned keys" in text
+
+
 def test_of_a_batch_only_the_wrong_rows_are_drawn():
     rows = ", ".join("{offset: 0, tokens: 2}" for _ in range(5))
     observed = (
@@ -88,7 +98,7 @@ def test_lengths_are_bars_at_one_scale():
 
 def test_the_offset_a_misfitting_mask_was_built_at_is_told():
     text = figure(BLIND.replace("attention:", "mask: {shape: [8, 4], offset: 2}, attention:"))
-    assert "It was built at offset 2; the call's first query is at 0." in Page(text).text
+    assert "The mask was built at offset 2; the call's first query is at 0." in Page(text).text
 
 
 def test_each_class_of_keys_of_others_has_a_column_of_its_own():

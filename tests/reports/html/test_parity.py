@@ -34,9 +34,14 @@ def test_nan_stands_at_the_top():
 def test_the_sentence_says_where_it_begins_and_how_far_it_goes():
     said = parity.sentence([RIGHT, WRONG], 1e-3)
     assert (
-        "1 of 2 steps part from the single-pass, first at position 93, by up to 2.5 (tolerance 0.001)" in said
+        "1 of 2 steps part from the single pass, first at position 93, by up to 2.5 (tolerance 0.001)" in said
     )
     assert parity.sentence([RIGHT], 1e-3).startswith("The logits of 90 positions agree")
+
+
+def test_another_library_is_named():
+    other = Compared(0, 0, "a", 0, 5, 0.5, 0, 1e-3, None, "transformers")
+    assert "1 of 1 steps part from transformers, first at position 0" in parity.sentence([other], 1e-3)
 
 
 def test_a_speck_of_wrong_positions_is_drawn_larger():
@@ -48,7 +53,7 @@ def test_a_speck_of_wrong_positions_is_drawn_larger():
 def test_sequences_that_part_are_shown_and_the_others_folded():
     other = Compared(0, 0, "b", 0, 5, 0.0, None, 1e-3, None, "single-pass")
     read = Page(parity.panels([other, WRONG]))
-    assert read.text.index("by up to 2.5") < read.text.index("agree with the single-pass")
+    assert read.text.index("by up to 2.5") < read.text.index("agree with the single pass")
 
 
 def test_equal_logits_are_said_and_not_drawn():

@@ -52,6 +52,17 @@ def test_parity_keeps_the_positions_it_compared():
     assert (one.start, one.stop, one.first, one.max_abs) == (6, 9, 7, 0.5)
 
 
+def test_parity_stands_at_the_positions_of_the_tokens_where_padding_was_left_in_the_cache():
+    """The call runs at 8, but the token sees itself at 6: two keys of padding lie before it."""
+    step = (
+        "- {step: 2, rows: [{seq: a, offset: 8, tokens: 1}], attention: [{family: full, offset: 8, q: 1, "
+        "k: 9, first: [[0]], last: [[6]], visible: [[9]], padding: [[0, 0, -1], [0, 0, -1]]}], "
+        "output: [{parity: {max_abs: 0.5, first: 6, tolerance: 0.001, compared: 1}}]}\n"
+    )
+    (one,) = told(step).parity
+    assert (one.start, one.stop, one.first) == (6, 7, 6)
+
+
 def test_an_unnumbered_step_is_found_behind_a_model_of_its_own():
     """Findings count the entries of the file, models included; places count steps."""
     model = "- {phase: model, name: other, layers: {sliding: {attention: sliding, window: 4}}}\n"

@@ -56,6 +56,12 @@ def test_step_numbers_are_runs():
     assert timeline.steps([5, 6, 7, None, 9, 20]) == [[0, 3, 5], [4, 1, 9], [5, 1, 20]]
 
 
+def test_notes_are_counted_beside_the_steps_so_that_the_page_adds_up():
+    held = told(DECODE, "- {step: 2, note: later}\n")
+    assert timeline.summary(held).startswith("1 step of 1 sequence: 1 decode, and 1 note")
+    assert held.report.summary.steps == 2
+
+
 def test_the_summary_counts_what_is_drawn():
     assert timeline.summary(told(BLIND, DECODE)) == (
         "2 steps of 1 sequence: 1 prefill, 1 decode; findings at step 1."
