@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from mlxdiag.traces.stream import Stream
 
 SNIFFED = 4096
 """Bytes that tell an audit from a trace."""
+_SCHEMA = re.compile(rb'"schema"\s*:\s*"([^"]*)"')
 
 
 def main(
@@ -65,7 +67,8 @@ def _is_audit(file: str) -> bool:
             start = opened.read(SNIFFED).lstrip()
     except (OSError, ValueError):
         return False
-    return start.startswith(b"{") and b"mlxdiag.trace/" not in start
+    named = _SCHEMA.search(start)  # the first is the file's own: an audit holds traces, with theirs
+    return start.startswith(b"{") and not (named and named[1].startswith(b"mlxdiag.trace/"))
 
 
 def _trace(name: str, opened: Callable[[], Stream], beside: str = "") -> str:

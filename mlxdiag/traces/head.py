@@ -107,12 +107,21 @@ def _whole(data: bytes, name: str) -> Front:
     except (msgspec.MsgspecError, RecursionError):
         fields = _parse_yaml(text, name)
     if "steps" not in fields:
-        missing = "`steps:` is missing" if "schema" in fields else f"expected `schema: {SCHEMA}` and `steps:`"
+        missing = _lacks(fields)
         raise UnreadableError(f"{name}: not a trace: {missing}")
     steps = fields.pop("steps")
     if not isinstance(steps, list | None):
         raise UnreadableError(f"{name}: steps: expected a list, got {type(steps).__name__}")
     return Front(fields, steps=steps or [])
+
+
+def _lacks(fields: dict[str, Any]) -> str:
+    kind = fields.get("schema")
+    if kind is None:
+        return f"expected `schema: {SCHEMA}` and `steps:`"
+    if isinstance(kind, str) and kind.startswith("mlxdiag.audit/"):
+        return f"it is an audit ({kind}), which `mlxdiag report` shows"
+    return "`steps:` is missing"
 
 
 def parse_fields(text: str, name: str) -> dict[str, Any]:

@@ -29,6 +29,14 @@ def test_an_audit_becomes_a_page(trace, capsys, tmp_path):
     assert "gemma2, no-cache: pass" in (tmp_path / "out.html").read_text()
 
 
+def test_an_audit_whose_first_cell_holds_a_trace_is_an_audit(trace, capsys, tmp_path):
+    wrong = {**AUDIT["cells"][0], "trace": "schema: mlxdiag.trace/1\nsteps: []\n"}
+    (tmp_path / "a.json").write_text(json.dumps({**AUDIT, "cells": [wrong]}))
+    trace()
+    assert call(capsys, "report", "a.json", "-o", "out.html").code == 0
+    assert "gemma2, no-cache: pass" in (tmp_path / "out.html").read_text()
+
+
 def test_a_bundle_becomes_a_page(trace, capsys, tmp_path):
     assert call(capsys, "bundle", trace(HEALTHY, SHORT_MASK), "-o", "b.zip").code in (0, 1)
     assert call(capsys, "report", "b.zip", "-o", "out.html").code == 0

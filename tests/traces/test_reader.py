@@ -424,6 +424,7 @@ UNREADABLE = {
     "log": (b"2026-01-01 ERROR: [x] {y\n" * 9, "not readable as YAML: "),
     "a list": (b"- 1\n- 2\n", "not a trace: expected `schema"),
     "no steps": (b"schema: mlxdiag.trace/1\n", "not a trace: `steps:` is missing"),
+    "an audit": (b'{"schema": "mlxdiag.audit/1"}', "(mlxdiag.audit/1), which `mlxdiag report` shows"),
     "steps of text": (b"schema: mlxdiag.trace/1\nsteps: many\n", "steps: expected a list, got str"),
     "steps of fields": (b"schema: mlxdiag.trace/1\nsteps:\n  a: 1\n", "not part of the list of steps"),
     "bad header type": (LINES.replace("512", "x").encode(), "header: scheduler.chunk: expected int, got str"),
