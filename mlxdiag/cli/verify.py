@@ -14,6 +14,7 @@ from mlxdiag.cli.settings import one_of, refuse_overwriting
 from mlxdiag.errors import CLEAN, FINDINGS
 from mlxdiag.reports import json
 from mlxdiag.reports.escape import log_line, printable
+from mlxdiag.reports.view import count
 
 if TYPE_CHECKING:
     from mlxdiag.bundle.pack.check import Problem
@@ -49,7 +50,7 @@ def main(
 
 def _text(bundle: Path, members: dict[str, bytes], found: list[Problem], asked: list[str]) -> list[str]:
     size = sum(len(data) for data in members.values())
-    lines = [f"{bundle}: {len(members)} members, {size} bytes unpacked"]
+    lines = [f"{bundle}: {count(len(members), 'member')}, {size} bytes unpacked"]
     lines += [f"  {one.kind}: {one.text}" for one in found]
     lines += [f"  asked for by its reporter, and not looked at: {one}" for one in asked]
     if not found:

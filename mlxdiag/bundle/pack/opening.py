@@ -54,6 +54,8 @@ def read(path: str | Path) -> dict[str, bytes]:
             return _contents(name, opened, infos)
     except FileNotFoundError:
         raise UnreadableError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise UnreadableError(f"{name}: is a directory, not a bundle") from None
     except zipfile.BadZipFile as error:
         raise UnreadableError(f"{name}: not a zip, or a damaged one: {error}") from None
     except (OSError, zlib.error, NotImplementedError, ValueError, RuntimeError) as error:
