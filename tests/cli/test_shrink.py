@@ -79,7 +79,11 @@ def test_a_replay_counts_its_runs_and_resumes(capsys, tmp_path):
         ),
         (("traces/gpt-oss-one-pass.yaml", "-o", "x.yaml", "--control", "x.yaml"), 2, "different files"),
         (("nowhere.yaml",), 3, "nowhere.yaml"),
-        (("traces/gpt-oss-one-pass.yaml", "--code", "MD304"), 4, "nothing to shrink"),
+        (
+            ("traces/gpt-oss-one-pass.yaml", "--code", "MD304"),
+            4,
+            "does not show MD304, but MD901 because of MD101, MD107: nothing to shrink",
+        ),
     ],
 )
 def test_what_cannot_be_shrunk_is_said_in_one_line(capsys, args, code, said, monkeypatch):

@@ -52,9 +52,9 @@ def shrink(
         raise UnjudgedError(f"{source or 'the trace'} could not be judged, so nothing can be shrunk")
     wanted = target(seen) if callable(target) else target if target is not None else seen
     if not wanted or not wanted <= seen:
-        said = f"not {', '.join(sorted(wanted))}" if wanted else "no fault"
-        shown = f", it shows {', '.join(sorted(seen))}" if seen else ""
-        raise UnjudgedError(f"{source or 'the trace'} shows {said}{shown}: nothing to shrink")
+        said = f"does not show {', '.join(sorted(wanted))}" if wanted else "shows no fault"
+        shown = f", but {', '.join(sorted(seen))}" if seen else ""
+        raise UnjudgedError(f"{source or 'the trace'} {said}{shown}: nothing to shrink")
     search = Search(sketch, counted, wanted, fixed=fixed, at=at, seq=seq)
     search.run()
     return _result(sketch, search, counted, wanted, source)
