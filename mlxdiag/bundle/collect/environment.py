@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from mlxdiag.bundle.collect import torchbuild
 from mlxdiag.bundle.redact.rules import ENVIRONMENT
 
 SCHEMA = "mlxdiag.environment/1"
 DISTRIBUTIONS = (
     "mlxdiag", "mlx", "mlx-metal", "mlx-cpu", "mlx-cuda-12", "mlx-cuda-13", "mlx-lm", "mlx-vlm", "mlxcel",
     "torch",
-    "transformers", "vllm", "sglang", "llama-cpp-python", "ollama", "numpy", "safetensors", "tokenizers",
+    "transformers", "accelerate", "kernels", "flash-attn", "triton", "bitsandbytes",
+    "vllm", "sglang", "llama-cpp-python", "ollama", "numpy", "safetensors", "tokenizers",
     "huggingface-hub",
 )  # fmt: skip
 SLOWEST = 1.0
@@ -55,6 +57,7 @@ def here(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         "gpus": _gpus(),
         "python": platform.python_version(),
         "libraries": {name: library for name in DISTRIBUTIONS if (library := _library(name))},
+        "torch": torchbuild.facts(),
         "variables": {
             name: environ[name] for name in ENVIRONMENT if name in environ and _SWITCH.match(environ[name])
         },

@@ -42,10 +42,22 @@ def environment(told: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield f"- {REQUIRED}: the trace does not say where it was recorded: system, chip, memory, versions"
         yield ""
-    here = {k: v for k, v in told["here"].items() if k != "note"}
+    here = {k: _torch(v) if k == "torch" else v for k, v in told["here"].items() if k != "note"}
     yield "Where this bundle was made (the same machine, unless you moved the trace):"
     yield ""
     yield from _listed(here)
+
+
+def _torch(told: Any) -> Any:
+    """How it was built and what it finds, in a line."""
+    if not isinstance(told, dict):
+        return told
+    build = [f"built for {told.get('built for')}"]
+    build += [f"commit {told['commit']}"] if told.get("commit") else []
+    build += [f"cuDNN {told['cudnn']}"] if told.get("cudnn") else []
+    devices = told.get("devices")
+    found = ", ".join(map(str, devices)) if isinstance(devices, list) else devices
+    return f"{', '.join(build)}; devices: {found}"
 
 
 NAMED = {

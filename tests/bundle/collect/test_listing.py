@@ -20,6 +20,17 @@ def test_versions_with_their_commits():
     assert not any("note" in line for line in lines)
 
 
+def test_torch_is_told_in_a_line():
+    torch = {
+        "built for": "CUDA 12.8",
+        "commit": "cf30153",
+        "cudnn": "91002",
+        "devices": ["NVIDIA H200", "CPU"],
+    }
+    lines = list(listing.environment({"recorded": {"environment": {}}, "here": {**HERE, "torch": torch}}))
+    assert "- torch: built for CUDA 12.8, commit cf30153, cuDNN 91002; devices: NVIDIA H200, CPU" in lines
+
+
 def test_layers_with_what_decides_their_masks():
     card = {"name": "gemma", "layers": {"sliding": {"attention": "sliding", "window": 8, "layers": [0, 1]}}}
     assert "- sliding layers: attention sliding, window 8" in list(listing.model(card))

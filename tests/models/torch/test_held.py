@@ -20,6 +20,16 @@ def test_without_padding_there_is_no_mask_and_positions_count_on() -> None:
     assert (held.total, held.padded) == (4, False)
 
 
+def test_a_program_may_give_fewer_columns_than_there_are_tokens_for_one_forward() -> None:
+    held = Held(object())
+    held.advance(1, 4)
+    held.columns = 2
+    mask, positions = held.advance(1, 1)
+    assert mask is not None
+    assert (mask.tolist(), positions.tolist()) == ([[REAL, REAL]], [[4]])
+    assert held.advance(1, 1)[0] is None
+
+
 def test_announced_left_padding_is_masked_and_does_not_count() -> None:
     held = Held(object())
     held.announce(np.array([[PAD, PAD], [REAL, REAL]]))
