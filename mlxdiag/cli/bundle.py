@@ -14,6 +14,7 @@ from mlxdiag.cli.inspect import refuse_overwriting_a_source
 from mlxdiag.cli.settings import one_of, refuse_overwriting
 from mlxdiag.cli.streams import complain, put
 from mlxdiag.errors import CLEAN, FINDINGS, UsageError
+from mlxdiag.reports import view as words
 
 if TYPE_CHECKING:
     from mlxdiag.bundle.assemble import Made
@@ -115,6 +116,8 @@ def _tell(made: Made) -> None:
             complain(f"missing: {part.name}: {part.reason}")
     for note in made.account.notes:
         complain(f"note: {note}")
+    if not made.report.findings and made.account.headline is None:
+        complain(f"note: it names no fault: {words.verdict(made.report)}")
     for one in made.account.removed:
         complain(f"taken out: {one.count} x {one.rule} ({one.what})")
 

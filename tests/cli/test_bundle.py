@@ -45,6 +45,13 @@ def test_the_zip_is_written_where_it_was_asked_for_and_everything_is_told(folder
     } <= set(members(folder / "report.zip"))
 
 
+def test_a_bundle_that_names_no_fault_says_so(folder, capsys):
+    done = call(capsys, "bundle", str(FOLDER / "gpt-oss-one-pass-healthy.yaml"), "--no-replay")
+    assert done.code == 0
+    assert "note: it names no fault: clean: no rule fired" in done.err
+    assert "names no fault" not in call(capsys, "bundle", SAMPLE, "--no-replay", "--force").err
+
+
 def test_without_a_name_it_is_bundle_zip_and_is_not_overwritten_unasked(folder, capsys):
     assert call(capsys, "bundle", SAMPLE, "--no-replay").code == 0
     before = (folder / "bundle.zip").read_bytes()
