@@ -148,10 +148,11 @@ def _of(
     plan = planning.lay(trace, judge.trace_families(trace, instance), source=family)
     made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
     tolerance = noises.tolerance(noises.floor(instance, seed))
+    staged = table.of(instance).staged(instance, scenario)
     seen, raises = codes, ""
     if not passes:
         reference = Reference(Passes(instance), plan, made)
-        trial = table.of(instance).trial(plan, "")(instance, plan, made, reference, tolerance)
+        trial = table.of(instance).trial(plan, scenario)(staged, plan, made, reference, tolerance)
         replayed = trial.run()
         cell = Cell(library=library, family=family, scenario="", result="skipped")
         reading.write(cell, trace, reading.Run(trial, replayed, inspect_trace(replayed)))
@@ -162,7 +163,7 @@ def _of(
         Subject(
             plan=plan,
             prompts=made,
-            instance=instance,
+            instance=staged,
             title=f"{_called(instance)}: {forwards(plan)}",
             cause=cause,
             where=where,
@@ -205,7 +206,7 @@ def _instance(trace: Trace, library: str, family: str, seed: int) -> Instance:
         made = table.named(library).tiny(name, seed)
         if isinstance(made, Skipped):
             raise UnjudgedError(f"{name}: {made}")
-        return table.named(library).staged(made, (trace.header.source or {}).get("scenario", ""))
+        return made
     from mlxdiag.models.mlx import tiny, zoo
 
     built = zoo.tiny(name, seed)
