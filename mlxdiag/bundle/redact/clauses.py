@@ -77,6 +77,22 @@ def sentences(text: str, strong: frozenset[str] = STRONG) -> Iterator[tuple[int,
         yield from pieces
 
 
+ADDRESSED = frozenset(("you", "your", "please", "we", "our", "us", "my", "me"))
+"""Libraries say these as well; alone they are more likely somebody's."""
+
+
+def said(text: str) -> set[int]:
+    """Where the words begin that stand in pieces of what libraries say: no list of words has to know them."""
+    known = _pieces()
+    found: set[int] = set()
+    for run in _runs(text):
+        for at in range(len(run) - PIECE + 1):
+            piece = run[at : at + PIECE]
+            if tuple(word for _, _, word in piece) in known:
+                found.update(start for start, _, word in piece if word not in ADDRESSED)
+    return found
+
+
 def _runs(text: str) -> Iterator[list[tuple[int, int, str]]]:
     """Plain words in a row, with nothing but blanks and punctuation between them."""
     run: list[tuple[int, int, str]] = []

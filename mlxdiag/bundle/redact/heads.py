@@ -17,7 +17,7 @@ DATED = (
     rf"{_DAY}/{MONTHS}/{YEAR}[: ]{CLOCK}(?: [+-]\d{{2}}00)?",
     rf"{YEAR}/{_MONTH}/{_DAY} - {CLOCK}",
     rf"{_MONTH}-{_DAY} {CLOCK}",
-    rf"{MONTHS} (?: [1-9]|[12]\d|3[01]) {CLOCK}",
+    rf"{MONTHS} (?: [1-9]|0[1-9]|[12]\d|3[01]) {CLOCK}",
 )
 """A day with a time of the day. A day alone is somebody's."""
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Protocol
 
-from mlxdiag.bundle.redact import clauses, counters
+from mlxdiag.bundle.redact import clauses, counters, heads
 
 STRINGS = (
     "object", "finish_reason", "role", "type", "level", "phase", "status", "stop_reason", "done_reason",
@@ -14,8 +14,14 @@ STRINGS = (
     "encoding_format", "dtype", "quantization", "model", "architecture", "cache", "backend", "device",
 )  # fmt: skip
 """Names under which a string of known words may stay."""
+MESSAGES = ("message", "msg", "event")
+"""In a record of a log, which tells its level, its text."""
+LEVELS = ("trace", "debug", "info", "warn", "warning", "error", "critical", "fatal")
+TIMES = ("timestamp", "time", "ts", "asctime")
 ERRORS = ("error", "detail", "exception")
 """Names under which a message of the library stands; also `message` inside of `error`."""
+RECORD = "record of a log"
+"""What a mapping is that tells a level; no name is spelt like that."""
 IDS = (
     "id", "ids", "tokens", "token", "token_ids", "prompt_token_ids", "input_ids", "context", "bytes",
     "logit_bias", "created", "user",
@@ -55,8 +61,8 @@ def clean(text: str, cleaner: Cleaner) -> str:
         start = match.start()
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            if _CUT_OFF.match(text, start):
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, RecursionError) or _CUT_OFF.match(text, start):
                 cleaner.take("json", text[start:])
                 return done + text[at:start] + cleaner.keep("[json]")
             done, at = done + text[at : start + 1], start + 1
@@ -106,7 +112,14 @@ def _is_shape(value: list[Any], key: str) -> bool:
 
 def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> dict[str, Any]:
     shown: dict[str, Any] = {}
+    level = value.get("level")
+    if isinstance(level, str) and level.lower() in LEVELS:
+        key = RECORD
     for name, one in value.items():
+        if key == RECORD and name == "fields" and isinstance(one, dict):
+            shown[name] = _mapping({**one, "level": level}, name, cleaner, depth + 1)
+            shown[name].pop("level", None)
+            continue
         if (
             len(name) <= LONGEST_KEY
             and len(name.split()) <= LONGEST_STRING
@@ -121,8 +134,10 @@ def _mapping(value: dict[str, Any], key: str, cleaner: Cleaner, depth: int) -> d
 
 
 def _string(value: str, key: str, above: str, cleaner: Cleaner) -> str:
-    if key in ERRORS or (key == "message" and above in ERRORS):
+    if key in ERRORS or (key == "message" and above in ERRORS) or (key in MESSAGES and above == RECORD):
         return cleaner.inner(value)
+    if key in TIMES and heads.times().fullmatch(value):
+        return value
     plain = len(value.split()) <= LONGEST_STRING and clauses.STRONG.isdisjoint(value.lower().split())
     if key in STRINGS and plain and cleaner.name(value) is not None:
         return value

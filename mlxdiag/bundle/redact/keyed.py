@@ -56,7 +56,7 @@ _SPOKEN = re.compile(
 _PROGRAM_TEXT = re.compile(r"[A-Za-z_(\[{*-]|\d+[,)\s]|\d*\Z")
 _GENERAL = re.compile(
     r"(?P<key>\bgeneral\.(?!architecture|type|file_type|quantization_version"
-    r"|alignment)[\w.]+ (?:str|arr\[str,\d+\])\s*= )(?P<value>.+)"
+    r"|alignment)[\w.]+(?: (?:str|arr\[str,\d+\]))?\s*= )(?P<value>.+)"
 )
 """What a GGUF file says of its model and of who made it."""
 _COUNTED = re.compile(r"\d+(?= \w+=)")
@@ -80,6 +80,8 @@ OPEN_ENDED = (
     "body", "transcript",
 )  # fmt: skip
 """Behind these a text without quotes goes on in the next lines, as far as anybody knows."""
+_MAY_GO_ON = re.compile(rf"(?:{'|'.join(OPEN_ENDED)})[\"']?\]?\s*[=:]", re.IGNORECASE)
+_ONE_WORD = re.compile(r"\S*(?:\s+\w+=|\s*$)")
 
 
 def clean(text: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) -> str:
@@ -96,9 +98,13 @@ def clean(text: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) 
 
 def goes_on(text: str) -> bool:
     """Whether a text begins in this line that has no quotes, so that nobody knows where it ends."""
+    if not _MAY_GO_ON.search(text):
+        return False
     for match in _NAME.finditer(text):
         last = kind(match["key"]) == "content" and match["key"].lower().replace("-", "_").split(".")[-1]
         rest = text[match.end() :]
+        if last in SPEAKERS and "=" in match["sep"] and _ONE_WORD.match(rest):
+            continue  # who it is
         if last not in OPEN_ENDED or match["close"] or not _TEXT_FOLLOWS.match(rest) or _NOTHING.match(rest):
             continue
         if not _may_stay("content", match["key"], rest, Vocabulary(), text[: match.start()]):
@@ -143,7 +149,7 @@ def _walk(
             rule = "person"
         if match["key"].lower() in SPOKEN_OF and ":" in match["sep"] and _PLAIN.match(text, start):
             rule = None
-        if match["key"].lower() in PLACES and "=" not in match["sep"]:
+        if match["key"].lower().rsplit(".", 1)[-1] in PLACES and "=" not in match["sep"]:
             rule = None
         if rule == "id" and match["key"].lower() == "request" and "=" not in match["sep"]:
             rule = None  # what follows is the request itself: its line, or its body

@@ -212,9 +212,14 @@ class Messages:
     def _words(self, text: str) -> tuple[str, int, int]:
         """Unknown words replaced, and how many there were of either."""
         counts = [0, 0]
+        said = clauses.said(text)
+        offset = 0
 
         def judge(match: Match[str]) -> str:
             word = match.group()
+            if offset + match.start() in said and word.rstrip(".").isalpha():
+                counts[1] += 1
+                return word
             rooted = match.string[match.start() - 1 : match.start()] == "/"
             known = word.isascii() and (vouched.is_measure(word) or self._knows(word, rooted))
             counts[known] += any(c.isalpha() for c in word)
@@ -226,8 +231,10 @@ class Messages:
             )
 
         pieces = _MARKED.split(text)
-        for index in range(0, len(pieces), 2):
-            pieces[index] = _WORD.sub(judge, pieces[index])
+        for index, piece in enumerate(pieces):
+            if index % 2 == 0:
+                pieces[index] = _WORD.sub(judge, piece)
+            offset += len(piece) + (len(_OPEN + _CLOSE) if index % 2 else 0)
         joined = "".join(f"{_OPEN}{one}{_CLOSE}" if index % 2 else one for index, one in enumerate(pieces))
         joined = re.sub(r"\\+(?=[\w\[\ue000])", " ", joined)  # no path, and no escape either
         joined = "".join(c if c.isascii() or c in (_OPEN, _CLOSE) else "?" for c in joined)

@@ -49,7 +49,9 @@ _FOURS = re.compile(r"(?<![\d.,(\[])\b[A-Z]{0,2}\d{2,4}(?: \d{4}){2,}")
 _LOCAL = re.compile(
     r"(?<![\d.,=:(\[/|-])\b\d{3}[ -]\d{4}\b(?! ?[a-z%\d.,])|(?<=[a-z] )\d{7}(?![\w.]| ?[a-z%])"
 )
-_EIGHT = re.compile(r"(?<![\w.])(?<!hash:)(?!\d+000\b)\d{8,}(?![\w.])(?! ?(?:bytes|B\b|[KMG]i?B|ns|us))")
+_EIGHT = re.compile(
+    r"(?<![\w.])(?<!hash:)(?!\d+000\b)\d{8,}(?![\w.])(?! ?(?:bytes|B\b|[KMG]i?B|ns|us)|:kIOGPU)"
+)
 
 
 def private(line: str, *, code: bool = False, log: bool = False) -> Iterator[str]:

@@ -19,7 +19,13 @@ _PLACEHOLDERS = re.compile(
 _ONLY_WORDS = re.compile(r"\s*(?:\d+\| )?\s*(?:[A-Za-z]+[,.;]? (?:/ )?){3,}[A-Za-z]+[.!?:]?\s*$")
 _PYTHON = ("During handling of the above exception", "The above exception was the direct cause")
 """Sentences that Python puts between two tracebacks."""
-_CONTRACTED = re.compile(r"\b[a-z]+(?:n't|'re|'ve|'ll|'m|'d)\b", re.IGNORECASE)
+_CONTRACTED = re.compile(
+    r"\b[a-z]+(?:'re|'ve|'ll|'m|'d)\b"
+    r"|\b[a-z]+n't\b(?! (?:assign|be|broadcast|call|change|concat|convert|decode|delete|encode|exist|find|fit"
+    r"|have|import|infer|initialize|load|match|mix|multiply|open|parse|pickle|read|set|start|support|use|work|write)\b)",
+    re.IGNORECASE,
+)
+"""`can't decode byte` and `doesn't match` are how Python and its libraries say it."""
 
 
 def private(line: str) -> Iterator[str]:
@@ -37,7 +43,11 @@ def private(line: str) -> Iterator[str]:
         yield "letters of another script"
     if _ONLY_WORDS.match(line) and not any(one in line for one in _PYTHON):
         yield "a line of nothing but words"
-    if not line.startswith(("- {", "note: ")) and _QUOTED_SPEECH.search(line) and "msg=" not in line:
+    if (
+        not line.startswith(("- {", "note: ", "planted: "))
+        and _QUOTED_SPEECH.search(line)
+        and "msg=" not in line
+    ):
         yield "a quoted sentence"
 
 

@@ -109,7 +109,8 @@ RULES: tuple[Rule, ...] = (
         "id",
         "the id of a request, a session or a process",
         rf"\b{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}\b|\b(?:chatcmpl|cmpl|req|resp|msg|call|embd|run"
-        r"|thread)[-_](?=[\w-]*\d)[\w-]{2,}|(?P<keep>\bpid[ =:]+)\d+|(?P<keep2>(?<=[a-z_.])\[)\d{2,7}(?=\]:)",
+        r"|thread)[-_](?=[\w-]*\d)[\w-]{2,}|(?P<keep>\bpid[ =:]+)\d+|(?P<keep2>(?<=[a-z_.])\[)\d{2,7}(?=\]:)"
+        r"|(?<= - \[)(?=[\w-]*\d)[\w-]{3,}(?=\] - )",
         "[id]",
     ),
     _rule(
@@ -122,8 +123,10 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "token-id",
         "a single token id beside its text or its probability",
-        r"(?P<keep>\bprompt token +\d+: +)\d+|(?P<keep2>\b(?:sampled|next|first|last|generated|decoded"
+        r"(?P<keep>\bprompt token +\d+: +)\d+(?: +(?:'[^']*'|\"[^\"]*\"))?"
+        r"|(?P<keep2>\b(?:sampled|next|first|last|generated|decoded"
         r"|emitted|detokenized|tokenized|piece|chosen)(?: token)?(?: id)?[ :=]+)\d+"
+        r"|(?<![\w.])\d+ ?(?:->|=>|:) ?(?:'(?!<[^'<>]*>')[^']*'|\"(?!<[^\"<>]*>\")[^\"]*\")"
         r"|(?<![\w.])\d+(?= ?(?:->|=>|:) ?[\"'])"
         r"|(?<![\w.:-])\d{2,}:[01]?\.\d+(?![\d:])",
         "[id]",

@@ -39,7 +39,7 @@ _POINTER = re.compile(r"\b0x[0-9A-Fa-f]{6,}\b")
 _BUILD = re.compile(r"\d\+[0-9a-f]{10,}\b")
 _QUAD = re.compile(r"(?<![\w.-])\d{1,3}([-_])\d{1,3}\1\d{1,3}\1\d{1,3}(?![\w.-])")
 _MACHINE = re.compile(rf"(?<![\w./-])(?P<first>[A-Za-z][A-Za-z0-9]*)-(?:{'|'.join(MACHINES)})\d*(?![\w-])")
-_NUMBERED = re.compile(r"(?<![\w.-])[A-Za-z]{2,}0\d{1,2}(?![\w.])")
+_NUMBERED = re.compile(r"(?<![\w.-])(?<!hash:)[A-Za-z]{2,}0\d{1,2}(?![\w.])")
 _PORT = re.compile(r"(?<![\w./:\]-])(?P<name>[A-Za-z][\w-]*):\d{4,5}(?![\w:.,])")
 _BEARER = re.compile(r"\bbearer\s+(?:token\s+)?(?!token|auth|scheme)[A-Za-z0-9]", re.IGNORECASE)
 

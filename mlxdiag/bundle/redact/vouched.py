@@ -84,7 +84,13 @@ _SAID: tuple[Pattern[str], ...] = tuple(
             r"\brm \[(?P<n>\d{1,7}), ?(?:end|(?P<n2>\d{1,7}))[)\]]",
             r"\b(?:n|max|min|num)_\w+ \((?P<n>\d{1,7})\)",
             r"\bkv\s+(?P<n>\d{1,3}):",
-            rf"(?:127\.0\.0\.1|localhost) (?P<n>{STATUS})$",
+            rf"(?:127\.0\.0\.1|localhost|{HIDDEN}) (?P<n>{STATUS})$",
+            # a record of loguru: module, function, line
+            r"\| [A-Za-z_][\w.]*:[\w<>]+:(?P<n>\d{1,5})(?= - )",
+            r"\((?P<n>0{6,7}[\da-f]{1,2})(?=:kIOGPU)",
+            r"\bindex out of range \[(?P<n>\d{1,7})\]",
+            r"\bMismatched elements: (?P<n>\d{1,9} / \d{1,9})",
+            r"\b(?:left|right): (?P<n>\d{1,7})$",
             rf"\| (?P<n>{STATUS}) \|",
             r"\|\s?(?P<n>\d{1,6}/\d{1,6}) \[",
             r"(?<![\w-])-(?:c|n|ngl|b|ub|t|tb|np) (?P<n>\d{1,7})\b",
@@ -103,6 +109,10 @@ _SMALL = re.compile(r"\d\.\d{1,2}\Z|0\.\d{1,17}\Z|\d(?:\.\d{1,6})?[eE][-+]?\d{1,
 _LONG = re.compile(r"(?<![\d.])\d{3,}(?![\d.])")
 _ATTACHED = re.compile(r"[A-Za-z]{1,8}(?!\w)")
 _MEASURE = re.compile(r"(?P<n>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z]{1,8})(?:/s)?[.-]?\Z")
+_COMPARED = re.compile(
+    r"AssertionError|\b(?:argmax|greedy|tokens?|ids?|differ\w*|sampled|parity|position)\b", re.IGNORECASE
+)
+"""Where these are spoken of, what was expected may be a token."""
 _ROW_OF_DIGITS = re.compile(
     r"(?<![\w.])\d(?:[\s,;|/.-]+\d){4,}(?![\w.])|(?<![\w.])\d{1,2}(?:\.\d+)?(?:[\s,;|/-]+\d{1,2}(?:\.\d+)?){2,}(?![\w.])"
 )
@@ -196,6 +206,8 @@ def _behind_words(shadow: str) -> Iterator[tuple[str, tuple[int, int]]]:
     while match := _BEHIND_WORD.search(shadow, at):
         at = match.end("key")
         parts = parts_of(match["key"])
+        if parts and parts[-1] == "expected" and _COMPARED.search(shadow):
+            continue
         if parts and parts[-1] in words("blank") and _each_plausible(match["n"]):
             yield parts[-1], match.span("n")
 
@@ -213,6 +225,8 @@ def _before_units(shadow: str) -> Iterator[tuple[str, tuple[int, int]]]:
             continue
         if adjective and adjective not in words("adjectives"):
             unit = adjective
+        if unit == "x" and match.string[match.start("unit") - 1] == " ":
+            continue  # `4521 x 30`: how often, and of what
         if (unit == "%" or unit in words("units")) and _each_plausible(match["n"], size=unit[-1:] in "bs"):
             yield unit, match.span("n")
 
@@ -224,9 +238,17 @@ def _shapes(match: Match[str]) -> Iterator[tuple[int, int]]:
     for one in re.finditer(_LIST, match["lists"]):
         numbers = [int(digits) for digits in re.findall(r"-?\d+", one.group())]
         weak = match["key"].lower() in words("weak") and one.group().startswith("(")
+        if len(numbers) == 1 and "," not in one.group() and _is_item(match, at + one.start()):
+            continue
         sized = "Size(" in match.group()[: at - match.start()]
         if (known or weak or sized) and is_shape(match["key"], numbers):
             yield at + one.start(), at + one.end()
+
+
+def _is_item(match: Match[str], at: int) -> bool:
+    """Whether the one number in brackets is an item's index, `logits[4521]`, or a value, `tensor(4521)`."""
+    attached = at == match.end("key")
+    return attached and match["key"].lower().rstrip("0123456789") not in words("types")
 
 
 def _each_plausible(text: str, *, size: bool = False) -> bool:
