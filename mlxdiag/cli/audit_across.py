@@ -27,26 +27,31 @@ SCHEMA = "mlxdiag.audits/1"
 
 
 def several(
-    wanted: Sequence[Wanted], asked: Sequence[str], given: Given, audited: Callable[[Wanted], Audit]
+    wanted: Sequence[Wanted],
+    asked: Sequence[str],
+    given: Given,
+    audited: Callable[[Wanted], Audit] | None,
 ) -> int:
     """The table of each library, then the comparison; the exit code.
 
     Each is given those of the named families and scenarios that it knows; `asked`: the scenarios, as they
-    were named. Raises UsageError for a name that none of them knows.
+    were named. `audited`: makes a table; None for the comparison alone. Raises UsageError for a name that
+    none of them knows.
     """
     from mlxdiag.audit.engine.names import fitting, pick
     from mlxdiag.audit.engine.run import look
 
     across = _across(wanted[0], asked)
-    known = {one.library: look(one).families for one in wanted if one.families}
+    tables = wanted if audited is not None else ()
+    known = {one.library: look(one).families for one in tables if one.families}
     both = _families(wanted[0]) if wanted[0].families else ()
     if wanted[0].families:
         pick("family", [*both, *(name for held in known.values() for name in held)], wanted[0].families)
     audits = []
-    for one in wanted:
+    for one in tables:
         chosen = fitting(known[one.library], one.families) if one.families else ()
         scenarios = scenarios_of(one.library, asked)
-        if scenarios and (chosen or not one.families):
+        if audited is not None and scenarios and (chosen or not one.families):
             audits.append(audited(msgspec.structs.replace(one, families=tuple(chosen), scenarios=scenarios)))
     compared = None
     families = tuple(fitting(both, wanted[0].families)) if wanted[0].families else ()

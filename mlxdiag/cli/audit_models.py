@@ -78,6 +78,12 @@ def main(
     time_limit: Annotated[
         float, typer.Option("--time-limit", metavar="SECONDS", help="That one cell may take.")
     ] = 60.0,
+    across_only: Annotated[
+        bool,
+        typer.Option(
+            "--across-only", help="Of two libraries, run the comparison alone, and not their tables."
+        ),
+    ] = False,
     show_all: options.ShowAll = False,
     show_list: Annotated[
         bool, typer.Option("--list", help="Show the scenarios and families, and run nothing.")
@@ -108,6 +114,8 @@ def main(
     )
     given.check()
     several_at_once(libraries, given, resume, against, shard)
+    if across_only and len(libraries) < 2:
+        raise UsageError("--across-only: give two libraries, as --library mlx-lm,transformers")
     # Of several libraries each has scenarios of its own: names are looked for in all of them together.
     alone = scenario if len(libraries) == 1 else None
     wanted = [
@@ -121,7 +129,7 @@ def main(
     if len(wanted) > 1:
         from mlxdiag.cli.audit_across import several
 
-        return several(wanted, scenario or (), given, audited)
+        return several(wanted, scenario or (), given, None if across_only else audited)
     return audit(wanted[0], given, against)
 
 

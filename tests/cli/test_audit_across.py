@@ -111,6 +111,19 @@ def test_only_the_comparison_is_run_for_its_own_scenario(capsys, monkeypatch):
     assert [one.scenarios for one in ran] == [("as-saved",)]
 
 
+def test_the_comparison_alone_runs_no_table(capsys, monkeypatch):
+    monkeypatch.setattr(audit_across, "_compared", lambda wanted: across())
+    wanted = [Wanted(library=name, scenarios=("no-cache",)) for name in ("mlx-lm", "transformers")]
+    assert audit_across.several(wanted, [], Given(settings=settings()), None) == 1
+    assert capsys.readouterr().out.startswith("mlx-lm 0.32.2 and transformers 5.24.0 on the same weights")
+
+
+def test_the_comparison_needs_two(capsys):
+    ran = call(capsys, "audit-models", "--across-only")
+    assert ran.code == 2
+    assert "give two libraries" in ran.err
+
+
 @pytest.mark.parametrize("option", [("--expect", "MD403"), ("--shard", "1/2")])
 def test_what_is_for_one_library_is_refused(option, capsys):
     ran = call(capsys, "audit-models", "--library", "mlx-lm,transformers", *option)
