@@ -53,6 +53,11 @@ _SPOKEN = re.compile(
     re.IGNORECASE,
 )
 """A secret that stands behind its name and a blank."""
+_NAMED = re.compile(
+    r"(?P<key>\b(?:adapter|lora|checkpoint)\s+)(?P<value>(?![\w./-]*[=(:])[A-Za-z](?=[\w./-]*[-_/\d])[\w./-]+)",
+    re.IGNORECASE,
+)
+"""What somebody named behind the word for it."""
 _PROGRAM_TEXT = re.compile(r"[A-Za-z_(\[{*-]|\d+[,)\s]|\d*\Z")
 _GENERAL = re.compile(
     r"(?P<key>\bgeneral\.(?!architecture|type|file_type|quantization_version"
@@ -93,7 +98,14 @@ def clean(text: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) 
     text = _GENERAL.sub(lambda m: m["key"] + put("model-name", m["value"], _mark("model-name")), text)
     text = _walk(_FLAG, text, vocabulary, put)
     text = _SPOKEN.sub(lambda m: m["key"] + m["sep"] + put("secret", m["value"], _mark("secret")), text)
+    if not source:
+        text = _NAMED.sub(lambda m: _named(m, vocabulary, put), text)
     return _walk(_NAME, text, vocabulary, put, source=source)
+
+
+def _named(match: Match[str], vocabulary: Vocabulary, put: Put) -> str:
+    public = is_public(match["value"], vocabulary)
+    return match.group() if public else match["key"] + put("model-name", match["value"], _mark("model-name"))
 
 
 def goes_on(text: str) -> bool:

@@ -110,6 +110,7 @@ RULES: tuple[Rule, ...] = (
         "the id of a request, a session or a process",
         rf"\b{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}\b|\b(?:chatcmpl|cmpl|req|resp|msg|call|embd|run"
         r"|thread)[-_](?=[\w-]*\d)[\w-]{2,}|(?P<keep>\bpid[ =:]+)\d+|(?P<keep2>(?<=[a-z_.])\[)\d{2,7}(?=\]:)"
+        r"|\b(?:conv|asst|sess|usr|proj)[-_](?=[A-Za-z]*\d)[A-Za-z0-9]{4,}\b"
         r"|(?<= - \[)(?=[\w-]*\d)[\w-]{3,}(?=\] - )",
         "[id]",
     ),
@@ -145,7 +146,7 @@ SECRET_KEYS = (
     "passwd",
     "passphrase", "pwd", "token", "bearer", "credential", "credentials", "cookie", "authorization", "auth",
     "signature", "sig", "key_id", "x_api_key", "license", "otp", "pin", "webhook", "dsn",
-    "connection_string", "key",
+    "connection_string", "key", "sid",
 )  # fmt: skip
 CONTENT_KEYS = (
     "prompt", "prompts", "content", "contents", "message", "messages", "text", "texts", "input", "inputs",

@@ -113,6 +113,8 @@ _COMPARED = re.compile(
     r"AssertionError|\b(?:argmax|greedy|tokens?|ids?|differ\w*|sampled|parity|position)\b", re.IGNORECASE
 )
 """Where these are spoken of, what was expected may be a token."""
+_OF_TOKENS = re.compile(r"\b(?:cache|prefix|block|hash) \Z")
+"""A key before which these stand is one of a mapping, and made of tokens."""
 _ROW_OF_DIGITS = re.compile(
     r"(?<![\w.])\d(?:[\s,;|/.-]+\d){4,}(?![\w.])|(?<![\w.])\d{1,2}(?:\.\d+)?(?:[\s,;|/-]+\d{1,2}(?:\.\d+)?){2,}(?![\w.])"
 )
@@ -178,7 +180,7 @@ def _vouched(shadow: str, source: bool) -> Iterator[tuple[str, tuple[int, int]]]
     """What vouches, by its name, and for which span; without a name what says it in a form of its own."""
     for match in _BEHIND_KEY.finditer(shadow):
         if counts(match["key"]) and _each_plausible(match["n"]):
-            yield match["key"].lower(), match.span("n")
+            yield match["key"].lower(), _span(match)
     if source:
         return
     for match in _BEHIND_NAME.finditer(shadow):
@@ -209,7 +211,24 @@ def _behind_words(shadow: str) -> Iterator[tuple[str, tuple[int, int]]]:
         if parts and parts[-1] == "expected" and _COMPARED.search(shadow):
             continue
         if parts and parts[-1] in words("blank") and _each_plausible(match["n"]):
-            yield parts[-1], match.span("n")
+            yield parts[-1], _span(match)
+
+
+def _span(match: Match[str]) -> tuple[int, int]:
+    """Of `len 1535 -> 1024` both, of `step 3 -> 4521` the first: a step does not become another."""
+    start, end = match.span("n")
+    arrow = re.search(r"\s*[-=]>", match["n"])
+    placed = parts_of(match["key"])[-1] in (
+        "step",
+        "pos",
+        "position",
+        "row",
+        "line",
+        "i",
+        "iter",
+        "iteration",
+    )
+    return (start, start + arrow.start()) if arrow is not None and placed else (start, end)
 
 
 def _before_units(shadow: str) -> Iterator[tuple[str, tuple[int, int]]]:
@@ -238,6 +257,10 @@ def _shapes(match: Match[str]) -> Iterator[tuple[int, int]]:
     for one in re.finditer(_LIST, match["lists"]):
         numbers = [int(digits) for digits in re.findall(r"-?\d+", one.group())]
         weak = match["key"].lower() in words("weak") and one.group().startswith("(")
+        if parts and parts[-1] in ("expected", "got") and _COMPARED.search(match.string):
+            continue
+        if parts == ["key"] and _OF_TOKENS.search(match.string, 0, match.start()):
+            continue
         if len(numbers) == 1 and "," not in one.group() and _is_item(match, at + one.start()):
             continue
         sized = "Size(" in match.group()[: at - match.start()]
