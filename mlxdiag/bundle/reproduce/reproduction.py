@@ -22,21 +22,13 @@ if TYPE_CHECKING:
     from mlxdiag.replay.shrink import Shrunk
 
 REPRO, CONTROL, SMALL = "repro/repro.py", "repro/control.py", "repro/trace.yaml"
-INSPECTIONS = 5_000
-"""Of traces that the rules alone judge while shrinking: milliseconds each."""
-REPLAYS = 24
-"""On real model code, where the rules alone do not see the fault."""
 MOST_FAULTS = 3
 """Findings tried, one after the other, until a script shows one of them."""
-SEEN_ONLY_BY_A_RUN = ("visibility", "parity")
 WITHOUT_A_RUN = ("MD6", "MD902", "MD903", "MD905")
 """Codes that a run on random weights cannot show: they are about words, or about how a program ended."""
 LAST = ("MD404",)
 """Shown by a run, but only to whoever samples: tried after the others."""
 LONGEST_OUTPUT = 2_000
-NO_MORE_THAN_A_WARNING = (
-    "{} is a warning here, and a run of the smallest schedule with it shows every query attend what it must"
-)
 NO_FAULT = "no rule found an error that a run could show"
 
 Say = Callable[[str], None]
@@ -67,6 +59,7 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say, *, dtype: str | N
     if reason is not None:
         return _nothing(reason)
     from mlxdiag.bundle.reproduce.edge import in_short
+    from mlxdiag.bundle.reproduce.smallest import smallest
     from mlxdiag.bundle.reproduce.trying import Trial
 
     best: tuple[Finding, Shrunk] | None = None
@@ -76,7 +69,7 @@ def make(trace: Trace, report: Report, wanted: bool, say: Say, *, dtype: str | N
     )
     for fault in _faults(report)[:MOST_FAULTS]:
         say(f"shrinking to the smallest schedule with {fault.code} ...")
-        small = _smallest(trace, fault)
+        small = smallest(trace, fault)
         if isinstance(small, str):
             scripts = _nothing(small)
             continue
@@ -131,59 +124,6 @@ def _faults(report: Report) -> list[Finding]:
     shown = [f for f in report.findings if not f.code.startswith(WITHOUT_A_RUN)]
     errors = [f for f in shown if f.severity == "error"] or [f for f in shown if f.severity == "warning"]
     return sorted(errors, key=lambda f: (f.code in LAST, f.step if f.step is not None else 1 << 60))
-
-
-def _smallest(trace: Trace, fault: Finding) -> Shrunk | str:
-    """By the rules alone where a run of the result shows the fault too, else by runs; or why not."""
-    from mlxdiag.bundle.reproduce.trying import run
-    from mlxdiag.replay.shrink import oracles, shrink
-
-    at = _entry(trace, fault)
-    wanted = codes([fault])
-    if fault.rests_on not in SEEN_ONLY_BY_A_RUN:
-        try:
-            small = shrink(
-                trace,
-                oracles.inspecting(fault.code),
-                INSPECTIONS,
-                target=frozenset({oracles.signature(fault)}),
-                at=at,
-                seq=fault.seq,
-                source="trace.yaml",
-            )
-        except MlxdiagError:
-            small = None
-        seen = run(small.trace) if small is not None else ""
-        if small is not None and not isinstance(seen, str) and wanted & set(seen.codes):
-            if fault.severity == "error" or seen.wrong_at_all:
-                return small
-            return NO_MORE_THAN_A_WARNING.format(fault.code)
-    try:
-        return shrink(
-            trace,
-            oracles.Replaying("trace.yaml", fault.code),
-            REPLAYS,
-            target=lambda shown: _chosen(shown, fault),
-            at=at,
-            seq=fault.seq,
-            source="trace.yaml",
-        )
-    except MlxdiagError as error:
-        return str(error)
-
-
-def _chosen(seen: frozenset[str], fault: Finding) -> frozenset[str]:
-    """Of what a run shows: the fault as a headline, else the headline that it is a cause of."""
-    ranked = sorted(seen, key=lambda one: (not one.startswith(fault.code), fault.code not in one, one))
-    if ranked and fault.code in ranked[0]:
-        return frozenset(ranked[:1])
-    return frozenset({fault.code})
-
-
-def _entry(trace: Trace, fault: Finding) -> int | None:
-    """Number of the entry at which the fault shows."""
-    numbered = reversed([*enumerate(trace.entries)])
-    return next((i for i, e in numbered if e.step == fault.step), None) if fault.step is not None else None
 
 
 def _scripts(fault: Finding, small: Shrunk, library: Library) -> Reproduction:
