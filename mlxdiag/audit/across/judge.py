@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,8 @@ class Session:
             cell.reason = f"{cell.library} leaves its own single pass here, in which both agree"
             cell.evidence = self._evidence(compared, None, own)
             return
+        if not all(own.values()) and self._as_in_one_pass(cell, own):
+            return
         parting = self._parting(setting, own, compared)
         geometry = self.pair.torch.geometry
         cell.result, cell.codes = "differ", [CODE]
@@ -121,6 +124,23 @@ class Session:
         cell.library = meaning.departing(LIBRARIES, own, compared, geometry)
         cell.evidence = self._evidence(compared, parting, own)
         cell.reason = sentence(compared, parting, cell)
+
+    def _as_in_one_pass(self, cell: Cell, own: dict[str, bool]) -> bool:
+        """Tell a difference as one pass shows it, where a library departs from that pass besides."""
+        model = self.model
+        if cell.scenario == LONGEST or model.result != "differ":
+            return False
+        left = " and ".join(name for name in LIBRARIES if not own[name])
+        cell.result, cell.codes = "differ", [CODE]
+        cell.kind, cell.also, cell.library = model.kind, model.also, model.library
+        cell.evidence = {**model.evidence, "own": own}
+        cell.reason = f"in one pass: {model.reason}; besides, {left} leaves its own single pass here"
+        return True
+
+    @cached_property
+    def model(self) -> Cell:
+        """The cell of one pass longer than the window: what the two models make of the same tokens."""
+        return self.cell(named(LONGEST))
 
     def _alike(self, setting: Setting) -> bool:
         """Whether both give the same logits in single passes of the setting's sequences."""

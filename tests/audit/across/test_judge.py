@@ -95,6 +95,13 @@ def test_a_schedule_that_one_library_gets_wrong_by_itself_is_its_own() -> None:
     assert found.evidence["own"] == {"transformers": True, "mlx-lm": False}
 
 
+def test_a_fault_of_ones_own_does_not_hide_that_the_models_differ() -> None:
+    found = cell("jamba", CHUNKS)
+    assert (found.result, found.kind, found.evidence["layer"]) == ("differ", "experts", 1)
+    assert found.evidence["own"] == {"transformers": False, "mlx-lm": True}
+    assert found.reason.endswith("besides, transformers leaves its own single pass here")
+
+
 def test_a_refusal_names_who_refuses() -> None:
     found = cell("gemma3_text", "trim-after-wrap-decode")
     assert (found.result, found.library) == ("refused", "transformers")
