@@ -34,6 +34,7 @@ _QUOTE = re.compile(
     r"|`(?P<back>[^`]*)`)"
 )
 _ROW_OF_QUOTES = re.compile(r"(?:([\"'])[A-Za-z][\w ]*\1\s*[,;|]?\s*){3,}")
+_SCIENTIFIC = re.compile(r"\d(?:\.\d{1,6})?e[-+]?\d{1,2}\Z")
 _NO_MEASURE = re.compile(r"\d+\.\d+[A-Za-z]{1,3}\Z")
 _UNCLOSED = re.compile(r"\"|(?<!\w)'(?=\w)|`")
 _WORD = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
@@ -244,6 +245,8 @@ class Messages:
         """Words of the list; with a slash between them only where it is no folder of somebody's."""
         if not any(c.isalpha() for c in word):
             return True  # a number that something vouched for
+        if _SCIENTIFIC.match(word):
+            return True
         if _NO_MEASURE.match(word) or not self.vocabulary.knows(word):
             return False
         return "/" not in word or paths.is_plain(word, self.vocabulary, rooted=rooted)

@@ -46,6 +46,30 @@ LINES: tuple[str, ...] = (
     "NotImplementedError: RotatingKVCache Quantization NYI",
     '{"object": "chat.completion", "usage": {"prompt_tokens": 7, "completion_tokens": 12, "total_tokens": 19}}',
     '{"finish_reason": "length", "index": 0}',
+    "AttributeError: can't set attribute 'offset'",
+    "OSError: [Errno 48] Address already in use",
+    "json.decoder.JSONDecodeError: Expecting ',' delimiter: line 1 column 90 (char 89)",
+    "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+    "RuntimeError: [METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
+    "AssertionError: Torch not compiled with CUDA enabled",
+    "AssertionError: Not equal to tolerance rtol=1e-05, atol=1e-06",
+    "Mismatched elements: 12 / 4096 (0.293%)",
+    "Max absolute difference among violations: 3.4",
+    "INFO 11-02 09:12:44 [config.py:717] Resolved architecture: Gemma3ForConditionalGeneration",
+    "INFO 11-02 09:12:44 [core.py:193] init engine (profile, create kv cache, warmup model) took 44.11 seconds",
+    "WARNING 11-02 09:12:44 [scheduler.py:1029] Input prompt (9120 tokens) is too long and exceeds limit of 8192",
+    "[2026-11-02 09:12:44 TP0] Capture cuda graph begin. This can take up to several minutes. avail mem=12.31 GB",
+    "[2026-11-02 09:12:44] The server is fired up and ready to roll!",
+    "llama_kv_cache_unified_iswa: creating non-SWA KV cache, size = 8192 cells",
+    "GGML_ASSERT(n_tokens <= n_batch) failed",
+    "E       ValueError: [broadcast_shapes] Shapes (160,160) and (1,8,160,671) cannot be broadcast.",
+    "assertion `left == right` failed: mask width",
+    " right: 671",
+    "2026-11-02 09:12:44.123 | INFO     | mlx_lm.server:handle:88 - Prompt processing progress: 2048/3120",
+    '{"timestamp": "2026-07-24T09:15:02.871204Z", "level": "WARN", "fields": {"message": "trim_mask_to_keys: mask shorter than key length, discarding caller mask", "mask_len": 256}}',
+    "mlx-lm==0.32.2",
+    "Fatal Python error: Aborted",
+    "[rank0]:     logits = model(y[None], cache=cache)",
     "INFO: CUDA 12.4, compute capability 9.0, driver 550.54",
     "python -m mlx_lm server --model mlx-community/gemma-3-12b-it-4bit --port 8080 --max-tokens 512",
     "mlx_lm.generate --max-kv-size 1024 --prefill-step-size 512 --seed 0 --temp 0.0",
@@ -163,6 +187,26 @@ LINES: tuple[str, ...] = (
 )  # fmt: skip
 
 FRAMES: tuple[tuple[str, str], ...] = (
+    (
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe2 in position 12: unexpected end of data",
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte [hex] in position 12: unexpected end of data",
+    ),
+    (
+        '[rank0]:   File "/home/zorblax/x/site-packages/mlx_lm/generate.py", line 412, in generate_step',
+        '[rank0]:   File "[path]/mlx_lm/generate.py", line 412, in generate_step',
+    ),
+    (
+        "/home/zorblax/x/site-packages/mlx_lm/models/base.py:120: ValueError",
+        "[path]/mlx_lm/models/base.py:120: ValueError",
+    ),
+    (
+        "Nov 02 09:12:44 kestrel ollama[2211]: llama_kv_cache_unified: size = 512.00 MiB",
+        "Nov 02 09:12:44 [host] ollama: llama_kv_cache_unified: size = 512.00 MiB",
+    ),
+    (
+        "srv  log_server_r: request: POST /v1/chat/completions 10.3.7.21 200",
+        "srv  log_server_r: request: POST /v1/chat/completions [address] 200",
+    ),
     (
         '  File "/Users/annabel/.venv/lib/python3.11/site-packages/mlx_lm/models/cache.py", line 1188, in merge',
         '  File "[path]/mlx_lm/models/cache.py", line 1188, in merge',
