@@ -92,3 +92,17 @@ def test_a_cache_that_no_watched_model_used_is_nobodys_business() -> None:
     with driver.probe:
         other.crop(-1)
     assert events(driver) == []
+
+
+def test_a_ring_that_recorded_its_past_tells_what_it_can_give_back() -> None:
+    driver = Driver("gemma3_text", level="shapes")
+    driver.cache.activate_past_recording()
+    driver.feed([range(12)], (0,))
+    driver.told.clear()
+    with driver.probe:
+        driver.cache.crop(-3)
+        driver.cache.crop(-1)
+    first, second = events(driver)[:4], events(driver)[4:]
+    # A window of 8 keeps 7 keys; 12 are held, and full layers need no slack.
+    assert [e.slack for e in first] == [5, None, 5, None]
+    assert [e.slack for e in second] == [None] * 4
