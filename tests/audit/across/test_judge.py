@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_map
@@ -19,8 +21,18 @@ SHORT, LONG, CHUNKS, DECODE = (
 )
 
 
+@cache
+def session(family: str) -> Session:
+    return Session(pair(family))
+
+
 def cell(family: str, scenario: str = LONG) -> Cell:
-    return Session(pair(family)).cell(named(scenario))
+    return session(family).cell(named(scenario))
+
+
+def planted(family: str) -> Cell:
+    """Of a session of its own: passes and noise are those of the model with its fault."""
+    return Session(pair(family)).cell(named(LONG))
 
 
 @pytest.mark.parametrize("scenario", [SHORT, LONG, CHUNKS, DECODE, "left-padding", "adopt-prefix"])
@@ -113,7 +125,7 @@ def test_a_refusal_names_who_refuses() -> None:
 def test_one_moved_norm_is_found_in_its_layer() -> None:
     layer = pair("gemma3_text").mlx.model.model.layers[2]
     with moved(layer.post_attention_layernorm, "weight", 1.05):
-        found = cell("gemma3_text")
+        found = planted("gemma3_text")
     assert (found.result, found.kind, found.evidence["layer"], found.evidence["position"]) == (
         "differ",
         "norm",
@@ -127,7 +139,7 @@ def test_one_moved_norm_is_found_in_its_layer() -> None:
 def test_another_base_of_the_rotation_is_found_in_its_layer_from_the_second_token_on() -> None:
     attention = pair("gemma3_text").mlx.model.model.layers[1].self_attn
     with replaced(attention.rope, "base", 20000.0):
-        found = cell("gemma3_text")
+        found = planted("gemma3_text")
     assert (found.kind, found.evidence["layer"], found.evidence["position"]) == ("positions", 1, 1)
 
 
@@ -135,7 +147,7 @@ def test_another_base_of_the_rotation_is_found_in_its_layer_from_the_second_toke
 def test_a_window_off_by_one_is_seen_in_the_keys(window: int, first: int, seen: int) -> None:
     model = pair("gemma3_text").mlx.model
     with replaced(model.model, "window_size", window):
-        found = cell("gemma3_text")
+        found = planted("gemma3_text")
     assert (found.kind, found.library, found.evidence["position"]) == ("visibility", "mlx-lm", first)
     assert found.evidence["keys"] == {"transformers": min(first + 1, 8), "mlx-lm": seen}
 
@@ -143,13 +155,13 @@ def test_a_window_off_by_one_is_seen_in_the_keys(window: int, first: int, seen: 
 def test_a_moved_expert_is_found_behind_its_router() -> None:
     layer = pair("gpt_oss+truncated").mlx.model.model.layers[3]
     with moved(layer.mlp.experts.down_proj, "weight", 1.1):
-        found = cell("gpt_oss+truncated")
+        found = planted("gpt_oss+truncated")
     assert (found.kind, found.evidence["layer"]) == ("experts", 3)
 
 
 def test_a_moved_head_is_found_behind_the_layers() -> None:
     with moved(pair("llama").mlx.model.lm_head, "weight", 1.01):
-        found = cell("llama")
+        found = planted("llama")
     assert (found.kind, "layer" in found.evidence, found.evidence["part"]) == ("logits", False, "lm_head")
 
 
@@ -159,7 +171,7 @@ def test_rounded_weights_are_told_from_other_weights() -> None:
     before = model.parameters()
     model.update(tree_map(lambda weight: weight.astype(mx.bfloat16).astype(mx.float32), before))
     try:
-        found = cell("llama")
+        found = planted("llama")
     finally:
         model.update(before)
     assert (found.result, found.kind) == ("differ", "precision")

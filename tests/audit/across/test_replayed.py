@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def run(plan: Prepared) -> tuple[replayed.Replayed, Report]:
     return found, replayed.report(found, SOURCE, {"MD403"})
 
 
+@cache
+def mistral_run() -> tuple[replayed.Replayed, Report]:
+    return run(prepared("mistral", mistral()))
+
+
 def mistral() -> dict[str, object]:
     return dict(pair("mistral").torch.config)
 
@@ -51,7 +57,7 @@ def test_two_that_are_right_agree_and_say_how_near() -> None:
 
 
 def test_a_window_that_one_side_does_not_read_is_told_with_the_keys() -> None:
-    _, report = run(prepared("mistral", mistral()))
+    _, report = mistral_run()
     (finding,) = report.findings
     assert (finding.code, finding.severity, finding.step, finding.seq) == ("MD403", "error", 2, "a")
     assert finding.evidence["kind"] == "visibility"
@@ -64,16 +70,14 @@ def test_a_window_that_one_side_does_not_read_is_told_with_the_keys() -> None:
 
 
 def test_the_second_runs_trace_holds_the_first_one_as_its_reference() -> None:
-    found, _ = run(prepared("mistral", mistral()))
+    found, _ = mistral_run()
     parities = [output.parity for entry in found.trace.entries for output in entry.output or []]
     assert [parity.reference for parity in parities if parity is not None] == ["transformers"] * 4
     assert [parity.first for parity in parities if parity is not None] == [None, 8, 11, 12]
 
 
 def test_a_rule_that_is_not_chosen_is_counted_as_hidden() -> None:
-    plan = prepared("mistral", mistral())
-    found = replayed.replay(plan, replayed.instances_for(plan), ("strict",))
-    report = replayed.report(found, SOURCE, set())
+    report = replayed.report(mistral_run()[0], SOURCE, set())
     assert (report.findings, report.summary.hidden, report.summary.errors) == ([], 1, 0)
 
 
