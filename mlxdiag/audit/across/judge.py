@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -14,6 +13,7 @@ from mlxdiag.audit.across import meaning
 from mlxdiag.audit.across.cell import CODE, SAVED, Cell, Result, Row, RowResult, row_of
 from mlxdiag.audit.across.compared import Compared, compare
 from mlxdiag.audit.across.parting import Parting, find
+from mlxdiag.audit.across.sentences import sentence
 from mlxdiag.audit.across.watched import Watched
 from mlxdiag.audit.cell import Scenario
 from mlxdiag.audit.judge import noise as noises
@@ -123,7 +123,7 @@ class Session:
             cell.also = "visibility"
         cell.library = meaning.departing(LIBRARIES, own, compared, geometry)
         cell.evidence = self._evidence(compared, parting, own)
-        cell.reason = sentence(compared, parting, cell)
+        cell.reason = sentence(compared, parting, LIBRARIES, cell.kind)
 
     def _as_in_one_pass(self, cell: Cell, own: dict[str, bool]) -> bool:
         """Tell a difference as one pass shows it, where a library departs from that pass besides."""
@@ -204,40 +204,6 @@ def _stopped(cell: Cell, library: str, error: Exception) -> None:
     )
     cell.result, cell.library = ("refused" if refused else "crash"), library
     cell.reason = said if refused else f"{kind(error)}: {said}"
-
-
-def sentence(compared: Compared, parting: Parting | None, cell: Cell) -> str:
-    """What differs, in one sentence with the numbers in it."""
-    first = compared.first
-    assert first is not None
-    opening = (
-        f"step {first.step} ({first.phase}): logits part at position {first.position}, "
-        f"by up to {compared.largest:.2g} of their spread"
-    )
-    if cell.kind == "visibility":
-        unlike = compared.unlike[0]
-        sides = zip(LIBRARIES, (unlike.first, unlike.second), strict=True)
-        seen = ", ".join(f"{name} sees {_span(positions)}" for name, positions in sides)
-        return f"{opening}; layer {unlike.layer}, position {unlike.position}: {seen}"
-    if parting is None:
-        return f"{opening}; nothing inside could be compared"
-    where = f"layer {parting.layer}" if parting.layer is not None else "outside of the layers"
-    part = re.sub(r"^$", "the layer", parting.part)
-    named = part if parting.end == "out" else f"{part} ({parting.end})"
-    after = f", after {parting.agreed} agreed" if parting.agreed else ""
-    return f"{opening}; {where}: first in {named}{after} (by {parting.by:.2g}, position {parting.position})"
-
-
-def _span(positions: tuple[int, ...]) -> str:
-    """`1-8`; holes as `0-3, 6-8`."""
-    spans: list[list[int]] = []
-    for at in positions:
-        if spans and at == spans[-1][1] + 1:
-            spans[-1][1] = at
-        else:
-            spans.append([at, at])
-    told = (str(a) if a == b else f"{a}-{b}" for a, b in spans)
-    return ", ".join(told) or "nothing"
 
 
 def compare_family(

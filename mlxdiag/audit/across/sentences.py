@@ -1,0 +1,43 @@
+"""What two runs differ in, as a sentence with the numbers in it."""
+
+from __future__ import annotations
+
+from mlxdiag.audit.across.cell import Kind
+from mlxdiag.audit.across.compared import Compared
+from mlxdiag.audit.across.parting import Parting
+
+
+def sentence(
+    compared: Compared, parting: Parting | None, libraries: tuple[str, str], kind: Kind | None
+) -> str:
+    """What differs, in one sentence with the numbers in it."""
+    first = compared.first
+    assert first is not None
+    opening = (
+        f"step {first.step} ({first.phase}): logits part at position {first.position}, "
+        f"by up to {compared.largest:.2g} of their spread"
+    )
+    if kind == "visibility":
+        unlike = compared.unlike[0]
+        sides = zip(libraries, (unlike.first, unlike.second), strict=True)
+        seen = ", ".join(f"{name} sees {span(positions)}" for name, positions in sides)
+        return f"{opening}; layer {unlike.layer}, position {unlike.position}: {seen}"
+    if parting is None:
+        return f"{opening}; nothing inside could be compared"
+    where = f"layer {parting.layer}" if parting.layer is not None else "outside of the layers"
+    part = parting.part or "the layer"
+    named = part if parting.end == "out" else f"{part} ({parting.end})"
+    after = f", after {parting.agreed} agreed" if parting.agreed else ""
+    return f"{opening}; {where}: first in {named}{after} (by {parting.by:.2g}, position {parting.position})"
+
+
+def span(positions: tuple[int, ...]) -> str:
+    """`1-8`; holes as `0-3, 6-8`."""
+    spans: list[list[int]] = []
+    for at in positions:
+        if spans and at == spans[-1][1] + 1:
+            spans[-1][1] = at
+        else:
+            spans.append([at, at])
+    told = (str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return ", ".join(told) or "nothing"
