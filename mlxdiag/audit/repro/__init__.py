@@ -87,7 +87,8 @@ def of_trace(
 
 def write(fault: Fault, directory: Path, *, seed: int = 0) -> Path | None:
     """Write a fault's script into the directory; None for a fault without a schedule."""
-    split = fault.library == "transformers" and {name for _, name in fault.cells} <= set(APART)
+    ways = {name for _, name in fault.cells}
+    split = fault.library == "transformers" and bool(ways) and ways <= set(APART)
     if not fault.smallest and not split:
         return None
     path = Path(directory) / f"{fault.id}.py"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from mlxdiag.audit import repro
 from mlxdiag.audit.cell import Fault
 from mlxdiag.audit.distributed.schedules import SCHEDULES
+from mlxdiag.audit.distributed.told import PIPELINE
 from mlxdiag.audit.distributed.torchrun.script import compose
 from mlxdiag.errors import UnjudgedError
 
@@ -46,3 +50,11 @@ def test_a_script_needs_torch_and_transformers_alone_and_runs_the_same_schedules
 def test_no_script_is_written_for_a_family_that_is_not_there() -> None:
     with pytest.raises(UnjudgedError, match="no_such_family"):
         compose(fault("no_such_family"))
+
+
+def test_a_fault_that_shows_only_in_split_models_gets_such_a_script(tmp_path: Path) -> None:
+    found = msgspec.structs.replace(fault("doge"), cells=[("doge", PIPELINE)])
+    path = repro.write(found, tmp_path)
+    assert path is not None
+    assert "HOW = {'pp_size': 2}" in path.read_text()
+    assert repro.write(msgspec.structs.replace(found, cells=[("doge", "no-cache")]), tmp_path) is None
