@@ -10,6 +10,17 @@ from mlxdiag.reports.across import words
 from mlxdiag.reports.escape import markdown as safe
 from mlxdiag.reports.markdown import table
 
+METHOD = (
+    "Of each family one tiny model with random float32 weights is built in transformers and saved; config"
+    " and names of weights are put into the form that is published, and mlx-lm's own loader reads it "
+    "strictly, so that no weight is missing or left over. The same tokens run through the same schedules "
+    "in both, and logits are compared at every position, in units of their spread. What is beyond the "
+    "tolerance, which comes from the noise measured on both models, is traced to the first layer and the "
+    "first value that differ; a query that sees other keys is held against what the config means. "
+    "`mlxdiag replay TRACE --backend mlx,torch` does the same for a recorded schedule, and with `--model "
+    "DIR` for a checkpoint."
+)
+
 
 def render(across: Across) -> str:
     """The whole document."""
@@ -22,6 +33,7 @@ def _lines(across: Across) -> Iterator[str]:
     yield f"{'. '.join(map(safe, said))}.\n"
     if noise := words.noise_line(across):
         yield f"{safe(noise[0].upper() + noise[1:])}.\n"
+    yield f"{METHOD}\n"
     yield from _table(across)
     if across.differences:
         yield "\n## Differences (MD403)\n"
