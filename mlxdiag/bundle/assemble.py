@@ -88,6 +88,9 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
         del members["tokens.jsonl"]
         missing["tokens.jsonl"] = "the trace holds no emitted token"
 
+    taken.member = "environment.json"
+    # Before a library is loaded, which sets variables of its own.
+    told = environment.document(trace.header.environment or {}, trace.header.source or {})
     taken.member = "model.json"
     card = modelcard.of_trace(trace) if order.model is None else modelcard.of_directory(order.model, redactor)
     members["model.json"] = pretty(card).encode()
@@ -99,9 +102,7 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     found = reproduction.make(trace, report, order.replay, progress, dtype=dtype)
     members.update(found.members)
     missing.update(found.missing)
-    # Last, when the library is loaded and can say what it finds.
-    taken.member = "environment.json"
-    told = environment.document(trace.header.environment or {}, trace.header.source or {})
+    told["here"] = environment.with_devices(told["here"])
     members["environment.json"] = pretty(told).encode()
     members["controls.json"] = pretty(controls.document(found.controls, dtype)).encode()
 

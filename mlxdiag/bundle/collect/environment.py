@@ -65,6 +65,11 @@ def here(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, [], {})}
 
 
+def with_devices(here: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, once torch may be loaded and can say what it finds."""
+    return {**here, "torch": torchbuild.facts()} if "torch" in here else dict(here)
+
+
 def _system_version() -> str:
     if sys.platform == "darwin":
         build = _ask("sysctl", "-n", "kern.osversion")

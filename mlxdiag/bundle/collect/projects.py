@@ -141,10 +141,12 @@ PROJECTS: dict[str, Project] = {
         sections=(
             ("System Info", "environment"),
             ("Who can help?", "whom"),
+            ("Information", "scripts"),
+            ("Tasks", "tasks"),
             ("Reproduction", "reproduce"),
+            ("Expected behavior", "expected"),
             ("What happened", "happened"),
             ("Finding", "finding"),
-            ("Expected behavior", "expected"),
             ("Model", "model"),
             ("What was tried around it", "tried"),
             ("Command", "command"),
@@ -153,7 +155,7 @@ PROJECTS: dict[str, Project] = {
         required=(
             "the output of `transformers env`",
             "whom to mention (the template lists people by model and by subject)",
-            "whether an official example script or your own code was running; code as text, no screenshots",
+            "your own code, where it was running, as text and shortened; no screenshots",
         ),
     ),
     "llama.cpp": Project(

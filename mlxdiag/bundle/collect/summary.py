@@ -238,6 +238,13 @@ def _logs(account: Account) -> Iterator[str]:
     )
 
 
+def _boxes(*labels: str) -> Iterator[str]:
+    yield f"{REQUIRED}: tick one."
+    yield ""
+    for label in labels:
+        yield f"- [ ] {label}"
+
+
 def _named_version(account: Account) -> Iterator[str]:
     source = account.trace.header.source or {}
     yield f"- {REQUIRED}: version string and compiler"
@@ -272,6 +279,11 @@ PARTS: dict[str, Callable[[Account], Iterator[str]]] = {
     "command": _command,
     "logs": _logs,
     "whom": lambda _: iter([f"- {REQUIRED}: see the list in the project's template"]),
+    "scripts": lambda _: _boxes("The official example scripts", "My own modified scripts"),
+    "tasks": lambda _: _boxes(
+        "An officially supported task in the `examples` folder (such as GLUE/SQuAD, ...)",
+        "My own task or dataset (give details below)",
+    ),
     "version": _named_version,
 }
 """What can stand under a heading."""

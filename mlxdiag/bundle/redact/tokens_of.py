@@ -273,4 +273,6 @@ def _looks_given(rest: str) -> bool:
 
 def _is_key(text: str) -> bool:
     issued = text.casefold().startswith(ISSUERS) and len(text) >= SHORTEST_KEY
+    if text.partition("=")[0] == "HF_HUB_OFFLINE":
+        return False  # a variable of the hub's; what stands behind the sign is looked at by itself
     return issued and (any(c.isdigit() for c in text) or (len(text) >= SURE_KEY and text.isascii()))

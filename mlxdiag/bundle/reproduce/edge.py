@@ -87,7 +87,7 @@ def _whose(fault: Finding, trace: Trace, controls: Sequence[Control]) -> Iterato
         yield (
             f"It lies in the program that calls the library, not in {library}: the reproduction puts in what "
             f"the trace shows that program do ({'; '.join(planted)})"
-            + (f", and {library}'s own masks and caches pass." if right else ".")
+            + (f", and with the masks and caches of {library} itself it passes." if right else ".")
         )
     elif right and codes([fault]) & SCHEDULED:
         yield (
@@ -97,4 +97,4 @@ def _whose(fault: Finding, trace: Trace, controls: Sequence[Control]) -> Iterato
     elif right:
         yield f"It lies on this path of {library}: nothing is put in, and a single pass of it all is right."
     else:
-        yield f"Nothing is put in: {library}'s own code does this, and its single pass is not right either."
+        yield f"Nothing is put in: the code of {library} does this, and its single pass is not right either."

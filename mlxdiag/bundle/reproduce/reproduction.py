@@ -137,7 +137,10 @@ def _scripts(fault: Finding, small: Shrunk, library: Library) -> Reproduction:
         missing[REPRO] = script
     else:
         members[REPRO] = script.source
-        does = f"fails while the fault is there (exit code 1). It needs only {library.needs}"
+        does = (
+            "fails while the fault is there (exit code 1), and passes once it is fixed (0). It needs only "
+            f"{library.needs}: tiny random weights, synthetic tokens"
+        )
         sentences += _told("repro.py", does, script.output)
     nearest: Trace | None = None
     controls = _controls(fault, small)
@@ -146,7 +149,7 @@ def _scripts(fault: Finding, small: Shrunk, library: Library) -> Reproduction:
         if not isinstance(other, str):
             members[CONTROL], nearest = other.source, trace
             missing.pop(CONTROL, None)
-            does = f"the nearest schedule that passes (exit code 0). It needs only {library.needs}"
+            does = "the nearest schedule that passes (exit code 0)"
             sentences += _told("control.py", does, other.output)
             break
         missing[CONTROL] = other
@@ -218,7 +221,7 @@ def _single(trace: Trace, fault: Finding) -> Trace | None:
 
 
 def _told(name: str, does: str, output: str) -> Iterator[str]:
-    yield f"`python repro/{name}`: {does}: tiny random weights, synthetic tokens."
+    yield f"`python repro/{name}`: {does}."
     yield "Run here, it printed:"
     yield ""
     yield "```text"

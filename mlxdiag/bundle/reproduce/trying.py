@@ -271,7 +271,7 @@ class Trial:
             return
         for policy in POLICIES:
             if policy != plan.misfit:
-                what = "misfit policy {}"
+                what = "the program's own policy for a mask that does not fit: {}"
                 yield self._control(f"misfit-{policy}", what, self.trace, policy, value=policy)
 
     def _attentions(self) -> Iterator[Control]:
@@ -282,7 +282,7 @@ class Trial:
         except MlxdiagError:
             return  # as the schedule itself, which says why
         for name in others(instance):
-            what = "attention implementation {}"
+            what = "attn_implementation {}"
             yield self._control(f"attention-{name}", what, self.trace, value=name, attention=name)
 
 

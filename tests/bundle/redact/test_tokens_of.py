@@ -33,6 +33,7 @@ def test_finds(line, kind):
         "https://github.com/ml-explore/mlx-lm/issues", "http://localhost:8080/v1", "127.0.0.1:8080", "gemma-3-12b-it-4bit",
         "language_model.model.layers.0.self_attn.q_proj.weight", "0.30000000000000004", "std::invalid_argument", "token/s",
         "[path]/mlx_lm/models/cache.py", "08:00:01,100", "chunk 0..512", "x[::2]", "2048/3120", "mask=(298,128)",
+        "- Environment variables: HF_HUB_OFFLINE=1, TRANSFORMERS_OFFLINE=1",
     ],
 )  # fmt: skip
 def test_lets_pass(line):
