@@ -28,6 +28,8 @@ PREFIX = re.compile(
 )
 """What vLLM and torch write before every line of a traceback as well."""
 WARNED = re.compile(r"(?P<path>[^\s:]+\.py):\d{1,5}: [A-Z]\w*Warning: ")
+BOXED = "│"
+"""Begins the rows of rich's tracebacks, which cut long lines in the middle of a bracket."""
 _ONE_LINE = re.compile(r"llama_model_loader: - kv ")
 """Lines of which the program cuts off the end, and every line break with it."""
 _COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
@@ -119,6 +121,8 @@ class Following:
         if self._in_traceback and rest.startswith("  "):
             return "source"
         self._in_traceback = WARNED.match(line) is not None
+        if line.startswith(BOXED):
+            return "record"
         if not _ONE_LINE.match(line):
             self._opened.feed(line)
         if self._in_traceback:

@@ -42,7 +42,7 @@ def is_noise(text: str, commit: bool) -> bool:
     return False
 
 
-_CAMEL = re.compile(r"(?:[a-z]{2,})?(?:[A-Z]{1,4}[a-z]{2,}\d?){2,}(?:LM|VL)?\Z")
+_CAMEL = re.compile(r"(?:kIOGPU|[a-z]{2,})?(?:[A-Z]{1,4}[a-z]{2,}\d?){2,}(?:LM|VL)?\Z")
 """A class's name, as `RepositoryNotFoundError`."""
 _NOISE = frozenset(string.ascii_letters + string.digits + "+/_=")
 

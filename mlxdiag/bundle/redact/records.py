@@ -73,6 +73,7 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("pytest frame", re.compile(r"\S{1,300}\.py:\d+: (?:[A-Z]\w*(?:Error|Exception)|in )")),
+    ("rich frame", re.compile(r"│ \S{1,300}\.py:\d+ in [\w.<>]+ *│?$")),
     ("device", re.compile(r"  Device \d+: ")),
     ("requirement", re.compile(r"(?:mlx|mlx-lm|mlx-metal|mlx-vlm|torch|transformers|vllm|sglang|numpy)==\d")),
     (

@@ -175,6 +175,7 @@ FORMLESS: dict[str, str] = {
     "a text in a journal": "Nov 02 09:12:44 x ollama[2211]: prompt: hi\nNov 02 09:12:44 x ollama[2211]: INFO: *mask* *12*",
     "a text that was cut off": "2026-08-30 11:02:17,553 - DEBUG - body: {\"content\": \"hi\nINFO: *mask* the cache\n2026-08-30 11:02:18,001 - INFO - offset 4",
     "an answer that a fault ends": "==========\nINFO: *mask* the cache\nTraceback (most recent call last):\nValueError: offset 4",
+    "a drawn traceback": "│ 12 │   print(generate(model, \"*mask* the cache│\n│ │ prompt = '*mask* the cache' │\n│ *mask* = 1 │\nINFO: offset 4",
 }  # fmt: skip
 
 ATTACKS: tuple[Attack, ...] = tuple(

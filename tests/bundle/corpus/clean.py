@@ -188,6 +188,11 @@ LINES: tuple[str, ...] = (
 
 FRAMES: tuple[tuple[str, str], ...] = (
     (
+        "│ /home/zorblax/x/site-packages/mlx_lm/models/base.py:120 in __call__     │",
+        "? [path]/mlx_lm/models/base.py:120 in __call__     ?",
+    ),
+    ("│ /home/zorblax/kestrel/run.py:12 in main     │", "? [path]/run.py:12 in main     ?"),
+    (
         "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe2 in position 12: unexpected end of data",
         "UnicodeDecodeError: 'utf-8' codec can't decode byte [hex] in position 12: unexpected end of data",
     ),

@@ -1,9 +1,11 @@
 # ruff: noqa: E501  a line of data is as long as it is
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from mlxdiag.bundle.redact.clauses import NEVER_IN_PROGRAMS, is_said, sentences
+from mlxdiag.bundle.redact.clauses import NEVER_IN_PROGRAMS, is_said, said, sentences
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,11 @@ def test_said_is_what_holds_a_known_piece_and_no_unknown_sentence():
     assert is_said("Shapes (1,2) and (3,4) cannot be broadcast.")
     assert not is_said("Shapes (1,2) cannot be broadcast. the model is a user")
     assert not is_said("model cache")
+
+
+def test_the_words_of_a_known_piece_are_known_where_they_stand():
+    text = "Expecting property name enclosed in double quotes, kestrel"
+    assert said(text) == {match.start() for match in re.finditer(r"\b(?!kestrel)[A-Za-z]+", text)}
+    assert said("kestrel enclosed in quotes") == set()
+    wait = "an empty run - please wait"
+    assert wait.index("please") not in said(wait)

@@ -47,6 +47,10 @@ def test_a_whole_value_of_json_goes_on_nowhere():
     assert kinds('{"level": "info", "message": "prompt: hi there"}', "INFO: offset 4") == ["record", "record"]
 
 
+def test_a_row_of_a_drawn_traceback_opens_nothing():
+    assert kinds("│ ❱ 12 │   print(generate(model, │", "INFO: offset 4") == ["record", "record"]
+
+
 def test_an_environment_s_user_is_no_turn_of_a_conversation():
     assert kinds("USER=kestrel", "INFO: offset 4") == ["record", "record"]
     assert kinds("user=hello there", "INFO: offset 4") == ["record", "open"]

@@ -37,3 +37,25 @@ def test_json_that_was_cut_off_goes_to_the_end():
 def test_braces_that_are_no_json_are_left_to_the_other_rules():
     text = "chunked_prefill_start{seq_id=seq-3 prompt_len=1250}"
     assert messages().clean(text) == text
+
+
+def test_the_text_of_a_log_s_record_is_cleaned_as_a_message_and_that_of_a_chat_goes():
+    text = "mask shorter than key length, zorblax"
+    clean = text.replace("zorblax", "[word]")
+    assert shown({"level": "WARN", "message": text}) == {"level": "WARN", "message": clean}
+    nested = {"level": "warn", "fields": {"message": text, "key_len": 767}}
+    assert shown(nested) == {"level": "warn", "fields": {"message": clean, "key_len": 767}}
+    assert shown({"message": text}) == {"message": f"[{len(text)} characters]"}
+    assert shown({"level": "zorblax", "message": text}) == {
+        "level": "[7 characters]",
+        "message": f"[{len(text)} characters]",
+    }
+
+
+def test_a_time_of_a_record_stays_and_a_day_does_not():
+    assert shown({"time": "2026-07-24T09:15:02.871204Z"}) == {"time": "2026-07-24T09:15:02.871204Z"}
+    assert shown({"time": "1984-03-12"}) == {"time": "[10 characters]"}
+
+
+def test_json_that_is_nested_without_end_is_cut_off_at_once():
+    assert messages().clean("mask " + "[" * 4000) == "mask [json]"

@@ -30,3 +30,10 @@ def test_a_commit_is_none_where_the_line_says_so():
     digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
     assert is_noise(digest, commit=False)
     assert not is_noise(digest, commit=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["Gemma3ForConditionalGeneration", "kIOGPUCommandBufferCallbackErrorTimeout"]
+)
+def test_names_of_classes_are_none(name):
+    assert not is_noise(name, commit=False)

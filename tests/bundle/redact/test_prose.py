@@ -31,3 +31,9 @@ def test_finds(line, kind):
 )
 def test_lets_pass(line):
     assert list(private(line)) == []
+
+
+def test_what_python_cannot_do_is_no_speech_and_what_people_do_not_is():
+    assert list(private("'utf-8' codec can't decode byte")) == []
+    assert list(private("shape doesn't match")) == []
+    assert "text that people write" in list(private("the model doesn't like it"))

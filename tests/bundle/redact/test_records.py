@@ -18,6 +18,7 @@ def named(line: str) -> list[str]:
         ("FAILED tests/test_cache.py::test_window - ValueError: x", "pytest"),
         ("===== 1 failed, 2 passed in 12.34s =====", "pytest"),
         ("/x/base.py:120: ValueError", "pytest frame"),
+        ("│ /x/site-packages/mlx_lm/models/base.py:120 in __call__      │", "rich frame"),
         ("Current thread 0x00000001f0e3c240 (most recent call first):", "traceback"),
         ("panic: runtime error: x", "abort"),
         ("/x/ggml.c:12: GGML_ASSERT(a <= b) failed", "abort"),
@@ -31,7 +32,16 @@ def test_a_format_is_known_by_its_beginning(line, name):
 
 
 @pytest.mark.parametrize(
-    "line", ["write the cache", "E       - kestrel is here", "left: hi", "zorblax==1.2.3", "> offset 4"]
+    "line",
+    [
+        "write the cache",
+        "E       - kestrel is here",
+        "left: hi",
+        "│ ❱ 12 │   kestrel(x) │",
+        "│ prompt = 1 │",
+        "zorblax==1.2.3",
+        "> offset 4",
+    ],
 )
 def test_what_people_write_begins_otherwise(line):
     assert named(line) == []

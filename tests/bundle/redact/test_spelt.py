@@ -41,3 +41,8 @@ def test_finds(line, kind):
 )
 def test_lets_pass(line):
     assert list(private(line)) == []
+
+
+def test_a_hash_s_label_is_no_numbered_machine():
+    assert list(private("key=hash:eceac067 hit")) == []
+    assert list(private("key eceac067 hit")) == ["a host name"]
