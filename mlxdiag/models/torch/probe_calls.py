@@ -154,40 +154,50 @@ def attention_wrapper(
         frame = local.frame
         try:
             layer = getattr(module, "layer_idx", None)
-            if frame is None or not isinstance(layer, int) or not _mixes_tokens(frame, module, key, layer):
-                return original(module, query, key, value, attention_mask, *args, **kwargs)
-            frame.layer = layer
-            q, k = query.shape[2], key.shape[2]
-            effect = effect_of(implementation, module, q, k, attention_mask, kwargs)
-            sinks = kwargs.get("s_aux") is not None
-            pending = frame.pending
-            if (
-                watcher is None
-                and pending
-                and type(pending[-1]) is tuple
-                and pending[-1][0] == layer
-                and frame.returns[-1][0] is key
-                and pending[-1] is frame.returns[-1][1]
-                and effect.rule != OLDEST
-                and effect.rule != WINDOWED
-            ):
-                shape = effect.rule if attention_mask is None else tuple(attention_mask.shape)
-                if attention_mask is None or probe_masks.made(attention_mask) is probe_masks.UNKNOWN:
-                    frame.step.calls.append((pending.pop(), shape, sinks))
-                    return original(module, query, key, value, attention_mask, *args, **kwargs)
-            event = frame.take(key, layer, q)
-            _describe(event, effect, k, sinks)
-            frame.step.calls.append(event)
+            if frame is not None and isinstance(layer, int) and _mixes_tokens(frame, module, key, layer):
+                q, k = query.shape[2], key.shape[2]
+                effect = effect_of(implementation, module, q, k, attention_mask, kwargs)
+                sinks = kwargs.get("s_aux") is not None
+                event = _noted(frame, layer, (q, key), effect, sinks, watcher is None)
+                if watcher is not None and event is not None:
+                    key, value, attention_mask = watcher.attending(
+                        frame, event, implementation, module, query, key, value, attention_mask, kwargs
+                    )
         except Exception as error:  # noqa: BLE001
             local.failed(error)
-            return original(module, query, key, value, attention_mask, *args, **kwargs)
-        if watcher is not None:
-            key, value, attention_mask = watcher.attending(
-                frame, event, implementation, module, query, key, value, attention_mask, kwargs
-            )
+        # Outside of what may fail here: what the library raises is the program's own.
         return original(module, query, key, value, attention_mask, *args, **kwargs)
 
     return attention
+
+
+def _noted(
+    frame: Frame, layer: int, given: tuple[int, Any], effect: Effect, sinks: bool, short: bool
+) -> AttentionEvent | None:
+    """Note a call of a layer with so many queries over these keys; None where it was noted in `short`, as
+    most are at the shapes level.
+    """
+    frame.layer = layer
+    q, keys = given
+    mask, pending = effect.mask, frame.pending
+    if (
+        short
+        and pending
+        and type(pending[-1]) is tuple
+        and pending[-1][0] == layer
+        and frame.returns[-1][0] is keys
+        and pending[-1] is frame.returns[-1][1]
+        and effect.rule != OLDEST
+        and effect.rule != WINDOWED
+        and (mask is None or probe_masks.made(mask) is probe_masks.UNKNOWN)
+    ):
+        shape = effect.rule if mask is None else tuple(mask.shape)
+        frame.step.calls.append((pending.pop(), shape, sinks))
+        return None
+    event = frame.take(keys, layer, q)
+    _describe(event, effect, int(keys.shape[2]), sinks)
+    frame.step.calls.append(event)
+    return event
 
 
 def _mixes_tokens(frame: Frame, module: Any, keys: Any, layer: int) -> bool:

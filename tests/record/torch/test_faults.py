@@ -113,3 +113,18 @@ def test_generate_itself_with_a_chunk_of_the_mask(
     with mlxdiag.recording(tmp_path / "t.yaml") as path:
         model.generate(IDS, max_new_tokens=3, prefill_chunk_size=CHUNK, do_sample=False)
     assert "MD111" in found(path)
+
+
+def test_a_mask_that_does_not_fit_is_in_the_trace_with_the_error_that_it_raised(
+    model: Any, tmp_path: Path
+) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path, torch.no_grad():
+        cache = DynamicCache(config=model.config)
+        model(IDS[:, :12], cache=cache)
+        with pytest.raises(RuntimeError, match="must match the size"):
+            model(IDS[:, 12:17], attention_mask=torch.ones(1, 1, 5, 5, dtype=torch.bool), cache=cache)
+    trace = read(path)
+    failed = next(entry for entry in trace.entries if entry.error is not None)
+    assert failed.step == 1
+    assert "size of tensor a (17)" in ((failed.error and failed.error.text) or "")
+    assert {"MD901"} <= set(codes(inspect_trace(trace).findings))

@@ -53,6 +53,11 @@ def padded() -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": (ids != 0).long()}
 
 
+def exactly(tokens: int) -> dict[str, int]:
+    """An answer of that length, whatever is drawn."""
+    return {"max_new_tokens": tokens, "min_new_tokens": tokens}
+
+
 def phases(trace: Trace) -> Counter[str]:
     return Counter(entry.kind for entry in trace.entries)
 
@@ -69,7 +74,7 @@ def books(trace: Trace, model: str | None = None) -> dict[str, tuple[int, int, i
 
 @pytest.mark.parametrize("sample", [False, True])
 def test_one_prompt(model: Any, recorded: Recorded, sample: bool) -> None:
-    trace = recorded(lambda: model.generate(IDS, max_new_tokens=ANSWER, do_sample=sample))
+    trace = recorded(lambda: model.generate(IDS, **exactly(ANSWER), do_sample=sample))
     assert phases(trace) == {"model": 1, "prefill": 1, "decode": ANSWER - 1, "note": 1, "end": 1}
     assert books(trace) == {"seq-1": (PROMPT, PROMPT, ANSWER - 1, ANSWER)}
     assert accounts(trace)["seq-1"].finish == "length"
@@ -126,7 +131,7 @@ def test_a_row_that_is_done_is_fed_padding_from_then_on(model: Any, recorded: Re
 
 
 def test_several_answers_to_one_prompt(model: Any, recorded: Recorded) -> None:
-    trace = recorded(lambda: model.generate(IDS, max_new_tokens=4, do_sample=True, num_return_sequences=3))
+    trace = recorded(lambda: model.generate(IDS, **exactly(4), do_sample=True, num_return_sequences=3))
     assert books(trace) == {f"seq-{n}": (PROMPT, PROMPT, 3, 4) for n in (1, 2, 3)}
 
 
@@ -247,7 +252,7 @@ def test_an_answer_that_is_broken_off_is_aborted(model: Any, tmp_path: Path) -> 
 
 def test_tokens_are_those_that_generate_returned(model: Any, tmp_path: Path) -> None:
     with mlxdiag.recording(tmp_path / "t.yaml", tokens=True) as path:
-        answers = model.generate(**padded(), max_new_tokens=ANSWER, do_sample=True)[:, PROMPT:].tolist()
+        answers = model.generate(**padded(), **exactly(ANSWER), do_sample=True)[:, PROMPT:].tolist()
     found = accounts(read(path))
     assert [found[seq].labels for seq in ("seq-1", "seq-2")] == answers
 
