@@ -139,7 +139,7 @@ def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
         positions = list(range(offset - late, offset - late + q))
         queries = _observed(call, row, positions, _due(call, positions))
     else:
-        positions = list(range(offset, offset + q))
+        positions = list(range(offset, offset + _own(call, row, q)))
         due, real = _due(call, positions), _real(told, positions)
         origin, basis, seen = _derived(call, positions, row)
         queries = [
@@ -159,6 +159,13 @@ def _row(call: Call, a: Attention, row: int, offset: int, q: int) -> Attended:
         foreign=_pairs(a.foreign, row),
         totals=a.totals or {},
     )
+
+
+def _own(call: Call, row: int, q: int) -> int:
+    """Queries of one row: all of the call's, but where rows lie end to end in one."""
+    tokens = [one.tokens or 0 for one in call.entry.rows or []]
+    packed = call.ks is not None and len(tokens) > 1 and sum(tokens) == q
+    return tokens[row] if packed and row < len(tokens) else q
 
 
 def lateness(call: Call, row: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlxdiag.inspect.call import Call
+from mlxdiag.inspect.effect import key_axis
 from mlxdiag.reports import attended as look
 from mlxdiag.reports.attended import Attended
 from mlxdiag.reports.html.markup import Html, join, tag
@@ -148,7 +149,7 @@ def _others(row: Attended) -> Iterator[str]:
 
 def _lengths(call: Call) -> Html:
     """Returned keys and mask columns at one scale: a misfit is seen as a difference of length."""
-    k, m = call.k, call.m
+    k, m = key_axis(call), call.m
     if k is None or m is None:
         return Html("")
     most = max(k, m, 1)

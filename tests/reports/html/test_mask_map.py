@@ -96,6 +96,19 @@ def test_lengths_are_bars_at_one_scale():
     ]
 
 
+def test_rows_that_lie_end_to_end_are_each_told_their_own_queries_and_share_the_key_axis():
+    text = figure(
+        SLIDING
+        + "{step: 8, rows: [{seq: a, offset: 21, tokens: 1}, {seq: b, offset: 66, tokens: 1}], attention: "
+        "[{family: sliding, cache: paged, window: 4, offset: [21, 66], q: 2, k: [4, 4], mask: [1, 1, 2, 8]}]}"
+    )
+    assert re.findall(r'<span>(.*?)</span><i style="width:([\d.]+)%', text) == [
+        ("returned keys 8", "100.00"),
+        ("mask columns 8", "100.00"),
+    ]
+    assert "1 query at 21 over 4 returned keys" in Page(text).text
+
+
 def test_the_offset_a_misfitting_mask_was_built_at_is_told():
     text = figure(BLIND.replace("attention:", "mask: {shape: [8, 4], offset: 2}, attention:"))
     assert "The mask was built at offset 2; the call's first query is at 0." in Page(text).text
