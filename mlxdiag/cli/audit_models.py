@@ -43,7 +43,9 @@ def main(
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="DEVICE", help="metal, cuda, mps or cpu; default: the library's own."),
+        typer.Option(
+            "--device", metavar="DEVICE", help="metal, cuda, mps or cpu; default: the library's own."
+        ),
     ] = None,
     jobs: Annotated[
         int | None,

@@ -1,18 +1,20 @@
 """What workers do for transformers, and how they end where it cannot be used."""
 
+import sys
+
 import pytest
 
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
-from mlxdiag.audit.engine import tasks  # noqa: E402
-from mlxdiag.audit.engine.names import pick  # noqa: E402
-from mlxdiag.audit.libraries import table  # noqa: E402
-from mlxdiag.cli.audit_models import require_library  # noqa: E402
-from mlxdiag.errors import UnjudgedError, UsageError  # noqa: E402
+from mlxdiag.audit.engine import tasks
+from mlxdiag.audit.engine.names import pick
+from mlxdiag.audit.libraries import table
+from mlxdiag.cli.audit_models import require_library
+from mlxdiag.errors import UnjudgedError, UsageError
 
 
 def test_another_major_version_ends_in_one_line(monkeypatch):
-    monkeypatch.setattr(transformers, "__version__", "6.0.1")
+    monkeypatch.setattr(sys.modules["transformers"], "__version__", "6.0.1")
     with pytest.raises(UnjudgedError, match=r"transformers 6\.0\.1 is not supported \(pip install"):
         list(tasks.preload_transformers())
 
