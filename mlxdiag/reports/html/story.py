@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from mlxdiag.inspect.call import Call, build
+from mlxdiag.inspect.effect import key_axis
 from mlxdiag.inspect.findings import SEVERITIES, Finding, Report
 from mlxdiag.inspect.run import Run, is_model
 from mlxdiag.reports.attended import lateness
@@ -257,8 +258,11 @@ def _lengths(call: Call, row: int) -> Iterator[int | None]:
     yield offsets[row] if offsets is not None and row < len(offsets) else call.cursor
     recorded = call.attention.live is not None or call.attention.live_start is not None
     yield call.live if recorded else None
-    yield call.ks[row] if call.ks is not None and row < len(call.ks) else call.k
-    yield call.m if call.mask_kind == "array" else None
+    own = call.ks[row] if call.ks is not None and row < len(call.ks) else call.k
+    yield own
+    # One mask over the keys of all packed rows: where it fits them, a row has as many columns as keys.
+    shared = call.ks is not None and call.m == key_axis(call)
+    yield None if call.mask_kind != "array" else own if shared else call.m
 
 
 def _looks_wrong(a: Attention) -> bool:

@@ -19,6 +19,17 @@ def test_lengths_are_what_the_trace_says():
     }
 
 
+def test_packed_rows_share_the_columns_of_one_mask():
+    packed = (
+        "- {step: 8, rows: [{seq: a, offset: 21, tokens: 1}, {seq: b, offset: 2, tokens: 1}], attention: "
+        "[{family: full, cache: paged, offset: [21, 2], q: 2, k: [22, 3], mask: [1, 1, 2, 25]}]}\n"
+    )
+    short = packed.replace("2, 25]", "2, 24]")
+    columns = [told(step).tracks["b", "full"].columns for step in (packed, short)]
+    keys, mask = story.COLUMNS.index("keys"), story.COLUMNS.index("mask")
+    assert [(list(one[keys]), list(one[mask])) for one in columns] == [([3], [3]), ([3], [24])]
+
+
 def test_the_calls_of_findings_are_kept_however_many_there_are():
     many = [DECODE.replace("step: 2", f"step: {n}").replace("8", str(n)) for n in range(3, 300)]
     held = told(*many, BLIND.replace("step: 1", "step: 900"))
