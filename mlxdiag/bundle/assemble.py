@@ -21,7 +21,7 @@ from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.pseudonym import Pseudonyms
 from mlxdiag.bundle.redact.rules import what
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
-from mlxdiag.bundle.reproduce import controls, reproduction
+from mlxdiag.bundle.reproduce import controls, reproduction, serving
 from mlxdiag.inspect.findings import Report, codes
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.reports.json import document, pretty
@@ -92,7 +92,10 @@ def make(order: Order, progress: Callable[[str], None] = lambda _: None) -> Made
     # Before a library is loaded, which sets variables of its own.
     told = environment.document(trace.header.environment or {}, trace.header.source or {})
     taken.member = "model.json"
-    card = modelcard.of_trace(trace) if order.model is None else modelcard.of_directory(order.model, redactor)
+    card = modelcard.of_trace(trace)
+    if order.model is not None:
+        library = serving.of(trace.header.environment).name
+        card = modelcard.of_directory(order.model, redactor, library)
     members["model.json"] = pretty(card).encode()
 
     cleaned = {name: _log(name, lines, cleaner) for name, lines in logs.items()}

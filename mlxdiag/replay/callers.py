@@ -185,7 +185,7 @@ def planted(ops: Iterable[Op], chosen: dict[str, CacheChoice]) -> Iterator[str]:
         what = 'the plain "causal" mask' if given.causal else "no mask"
         yield f"{layers} are given {what}, as recorded, in place of the library's own"
     if any(isinstance(op, Forward) and op.columns is not None for op in ops):
-        yield "a caller's 2-D attention mask has fewer columns than there are tokens, as recorded"
+        yield "a caller's 2-D attention mask has fewer columns than there are tokens"
     for op in ops:
         if isinstance(op, Cut):
             yield from _not_given_back(op)

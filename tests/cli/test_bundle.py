@@ -155,3 +155,29 @@ def test_the_same_command_writes_the_same_bytes(folder, capsys):
     for name in ("a.zip", "b.zip"):
         assert call(capsys, "bundle", SAMPLE, "--no-replay", "-o", name).code == 0
     assert (folder / "a.zip").read_bytes() == (folder / "b.zip").read_bytes()
+
+
+def test_a_bundle_of_transformers_is_read_by_every_verb_and_runs_on_torch(folder, capsys):
+    trace = """\
+source: {"program": "mlxdiag replay", "version": "0.1.0", "of": "/home/zorblax/secret/gpt-oss-one-pass.yaml"}
+environment: {"device": "cpu", "libraries": {"torch": "2.13.0", "transformers": "5.24.0"}}
+planted: "a caller's capped mask is handed to the sliding layers in place of the library's own"
+model: {"architecture": "llama", "layers": {"full": {"attention": "full", "cache": "dense"}}}
+steps:
+- {"step": 1, "phase": "prefill", "rows": [{"seq": "a", "offset": 0, "tokens": 4}]}
+- {"step": 2, "phase": "decode", "rows": [{"seq": "a", "offset": 4, "tokens": 1}], "attention": [{"family": "full", "cache": "dense", "offset": 4, "q": 1, "k": 5, "mask": [1, 1, 1, 5], "key_padding": 1}]}
+"""  # noqa: E501  a line of a trace
+    (folder / "t.yaml").write_text("schema: mlxdiag.trace/1\n" + trace)
+    done = call(capsys, "bundle", "t.yaml", "--no-replay", "--for", "transformers")
+    assert done.code == 0, done.err
+    held = members(folder / "bundle.zip")
+    assert "zorblax" not in "".join(held.values())
+    assert "pip install mlxdiag transformers torch" in held["summary.md"]
+    assert "built for" in json.loads(held["environment.json"])["here"]["torch"]
+    assert call(capsys, "verify", "bundle.zip").code == 0
+    assert "MD111" in call(capsys, "inspect", "bundle.zip").out
+    assert call(capsys, "report", "bundle.zip", "-o", "report.html").code == 0
+    done = call(capsys, "replay", "bundle.zip", "-o", "again.yaml")
+    assert done.code == 1
+    assert "cause: MD111 padding-mask-too-short" in done.out
+    assert '"transformers"' in (folder / "again.yaml").read_text()

@@ -31,10 +31,13 @@ def table(trace: Trace, step: int) -> Iterator[str]:
     rows = "; ".join(_row(entry, i) for i in range(len(entry.rows or ())))
     yield f"Step {step} ({entry.kind}{': ' + rows if rows else ''}):"
     yield ""
-    yield "| " + " | ".join(HEADER) + " |"
-    yield "|" + "---|" * len(HEADER)
+    # What transformers calls the attention mask of a caller: 2-D, of whole sequences.
+    padding = any(call.attention.key_padding is not None for call in calls)
+    header = (*HEADER, "padding mask") if padding else HEADER
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + "---|" * len(header)
     for call in calls:
-        yield "| " + " | ".join(_cells(call)) + " |"
+        yield "| " + " | ".join([*_cells(call), *([_padding(call)] if padding else [])]) + " |"
     yield ""
 
 
@@ -53,6 +56,11 @@ def _row(entry: Entry, index: int) -> str:
     said += [f"{name} {value}" for name in ("offset", "tokens", "padded", "left_padding", "total")
              if (value := getattr(row, name)) is not None]  # fmt: skip
     return " ".join(said)
+
+
+def _padding(call: Call) -> str:
+    columns = call.attention.key_padding
+    return "-" if columns is None else f"{columns} columns" if columns != 1 else "1 column"
 
 
 def _cells(call: Call) -> list[str]:

@@ -16,6 +16,8 @@ from mlxdiag.errors import UnreadableError
 from mlxdiag.traces.types import Entry, Model, Trace
 
 SCHEMA = "mlxdiag.model/1"
+MLX = "mlx-lm"
+"""Notes on a config that begin so say how that library reads it."""
 WHOLE = 32 << 20
 """Bytes up to which a weight file is hashed whole."""
 SAMPLE = 1 << 20
@@ -47,8 +49,10 @@ def of_trace(trace: Trace) -> dict[str, Any]:
     }
 
 
-def of_directory(directory: Path, redactor: Redactor) -> dict[str, Any]:
+def of_directory(directory: Path, redactor: Redactor, library: str = "mlx-lm") -> dict[str, Any]:
     """From a checkpoint's own files. Its folder is not told, and its weights are hashed, not read.
+
+    `library`: the one that ran it; what another one makes of the config is not told.
 
     Raises:
         UnreadableError: no readable config.json.
@@ -72,7 +76,7 @@ def of_directory(directory: Path, redactor: Redactor) -> dict[str, Any]:
         card["layers"] = msgspec.to_builtins(found.families())
         kept = special.clean(tokens, redactor.messages.ledger, own=True) if tokens is not None else None
         card["tokens"] = msgspec.to_builtins(kept) if kept is not None else {}
-        card["notes"] = list(found.notes)
+        card["notes"] = [note for note in found.notes if library == MLX or not note.startswith(MLX)]
     quantised = config.get("quantization") or config.get("quantization_config")
     card["quantization"] = redactor.settings.mapping(quantised) if isinstance(quantised, dict) else None
     card["dtype"] = next(

@@ -9,6 +9,7 @@ from mlxdiag.bundle.reproduce import serving
 from mlxdiag.bundle.reproduce.controls import PASSES, Control
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.inspect.findings import Finding, codes
+from mlxdiag.replay import callers
 from mlxdiag.reports.view import count
 from mlxdiag.traces.types import FORWARD_PHASES, Entry, Trace
 
@@ -62,6 +63,9 @@ def _step(entry: Entry) -> str:
     mask = ""
     if entry.mask is not None and entry.mask.shape is not None:
         mask = f" under a mask of {list(entry.mask.shape)}"
+    columns = callers.columns(entry)
+    if columns is not None:
+        mask += f" under a padding mask of {count(columns, 'column')}"
     return f"{entry.kind} {fed}{mask}"
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from mlxdiag.bundle.collect.calls import table
-from mlxdiag.traces.reader import read
+from mlxdiag.traces.reader import parse, read
 from tests.bundle.orders import SAMPLE
 
 
@@ -15,3 +15,14 @@ def test_the_step_at_fault_with_what_was_due():
 
 def test_a_step_without_a_call_has_no_table():
     assert list(table(read(SAMPLE), 99)) == []
+
+
+def test_a_padding_mask_has_a_column_where_one_was_recorded():
+    trace = parse("""
+steps:
+- {step: 1, phase: decode, rows: [{seq: a, offset: 12, tokens: 1}], attention: [{family: full, k: 13,
+   mask: [1, 1, 1, 13], key_padding: 1}, {family: sliding, k: 8, mask: [1, 1, 1, 8]}]}
+""")
+    lines = list(table(trace, 1))
+    assert lines[2].endswith("| its fate | padding mask |")
+    assert [line.split(" | ")[-1] for line in lines[4:6]] == ["1 column |", "- |"]

@@ -7,7 +7,7 @@ from mlxdiag.bundle.reproduce.edge import describe, in_short
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.replay.shrink import shrink
 from mlxdiag.replay.shrink.oracles import inspecting, signature
-from mlxdiag.traces.reader import read
+from mlxdiag.traces.reader import parse, read
 from tests.samples.expected import FOLDER
 
 
@@ -47,3 +47,15 @@ def test_the_edge_is_told_in_tokens():
 
 def test_a_long_schedule_is_told_by_its_beginning():
     assert describe(read(FOLDER / "gemma4-chunked-prefill.yaml")).endswith(" and 7 more")
+
+
+def test_a_padding_mask_that_is_too_short_is_told_with_its_step():
+    trace = parse("""
+steps:
+- {step: 1, phase: prefill, rows: [{seq: a, offset: 0, tokens: 4}]}
+- {step: 2, phase: decode, rows: [{seq: a, offset: 4, tokens: 1}], attention: [{family: full, offset: 4, q: 1,
+   k: 5, mask: [1, 1, 1, 5], key_padding: 1}]}
+""")
+    assert describe(trace).endswith(
+        "prefill 4 tokens, then decode 1 token at 4 under a padding mask of 1 column"
+    )

@@ -27,8 +27,8 @@ def compose(subject: Subject) -> str:
     Raises:
         UnjudgedError: the schedule asks for what the library has no call for.
     """
-    text = "\n\n".join(part.rstrip("\n") for part in _parts(subject))
-    return text.rstrip() + "\n"
+    opening, *rest = (part.strip("\n") for part in _parts(subject))
+    return "\n\n".join([opening, "\n\n\n".join(rest)]) + "\n"
 
 
 def _parts(subject: Subject) -> Iterator[str]:

@@ -74,9 +74,10 @@ steps:
         needed = cursor + q
         if columns >= needed:
             return
+        mask = "1 column" if columns == 1 else f"{columns} columns"
         yield self.found(
-            f"the padding mask has {columns} columns for {needed} tokens ({cursor} held, {q} new): the "
-            f"newest {needed - columns} are hidden from every query",
+            f"the padding mask has {mask} for {needed} tokens ({cursor} held, {q} new): the newest "
+            f"{needed - columns} are hidden from every query",
             call=call,
             columns=columns,
             needed=needed,
