@@ -18,6 +18,8 @@ def is_noise(text: str, commit: bool) -> bool:
     """A long piece of letters and digits that no word explains."""
     if "+" in text and text[0].isdigit() and "." in text.split("+", 1)[0]:
         text = text.split("+", 1)[0]  # a version and its build
+    if _FLOAT.match(text):
+        return False
     if "=" in text.rstrip("="):
         return False  # what stands behind the equals sign is a piece of its own
     pieces = [text, *text.replace("-", " ").replace(".", " ").replace("+", " ").split()]
@@ -44,6 +46,8 @@ def is_noise(text: str, commit: bool) -> bool:
 
 _CAMEL = re.compile(r"(?:kIOGPU|[a-z]{2,})?(?:[A-Z]{1,4}[a-z]{2,}\d?){2,}(?:LM|VL)?\Z")
 """A class's name, as `RepositoryNotFoundError`."""
+_FLOAT = re.compile(r"-?\d\.\d{1,17}e[+-]\d{2}\Z")
+"""A small or large number as JSON writes it, as `7.4803829193115234e-06`."""
 _NOISE = frozenset(string.ascii_letters + string.digits + "+/_=")
 
 

@@ -20,6 +20,7 @@ def test_keys_and_hashes(text):
         "type=Gemma3ForCausalLM",
         "language_model",
         "0.32.2+d78bf58",
+        "7.4803829193115234e-06",
     ],
 )
 def test_names_are_none(text):
