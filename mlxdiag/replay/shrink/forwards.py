@@ -105,10 +105,12 @@ def _lengths(walk: Walk, number: int, entry: Entry, kept: list[tuple[int, str, R
         index: walk.numbers.variable(("tokens", number, index), old, min(old, 1))
         for index, old in style["tokens"].items()
     }
-    width = max(tokens[index] for index, _, _ in kept) + extra
+    packed = side == "packed"
+    count = sum if packed else max
+    width = count(tokens[index] for index, _, _ in kept) + extra
     fed = []
     for index, seq, row in kept:
-        room = width - tokens[index]
+        room = 0 if packed else width - tokens[index]
         left, right = (room, 0) if side == "left" else (0, room)
         tape = walk.tape(seq)
         place: dict[str, int | None] = {
@@ -130,11 +132,16 @@ def _lengths(walk: Walk, number: int, entry: Entry, kept: list[tuple[int, str, R
 
 
 def _style(entry: Entry, kept: list[tuple[int, str, Row]]) -> dict[str, Any]:
-    """How the rows were laid out: tokens by index, the side that padding is on, padding of the widest."""
+    """How the rows were laid out: tokens by index, the side that padding is on, padding of the widest.
+
+    The side is "packed" where rows lie one behind the other and nothing is padded.
+    """
     measured = next((a.q for a in entry.attention or [] if a.q is not None), None)
     tokens = {index: _tokens(row, measured) for index, _, row in kept}
     padded = [row.padded or (tokens[index] + (row.right_padding or 0)) for index, _, row in kept]
     beside = [tokens[index] + (row.left_padding or 0) for index, _, row in kept if (row.offset or 0) <= 0]
+    if len(kept) > 1 and measured == sum(tokens.values()) and _is_paged(entry):
+        return {"tokens": tokens, "side": "packed", "extra": 0}
     width = measured if measured is not None else max([*padded, *(beside if len(kept) > 1 else [])])
     right = any(row.padded is not None or row.right_padding for _, _, row in kept)
     left = not right and (any((row.left_padding or 0) > 0 for _, _, row in kept) or entry.attention is None)
@@ -143,6 +150,11 @@ def _style(entry: Entry, kept: list[tuple[int, str, Row]]) -> dict[str, Any]:
         "side": "left" if left else "right",
         "extra": max(width - max(tokens.values()), 0),
     }
+
+
+def _is_paged(entry: Entry) -> bool:
+    """Whether the rows of a forward may lie one behind the other on one axis of queries."""
+    return any(call.cache == "paged" for call in entry.attention or [])
 
 
 def _tokens(row: Row, measured: int | None) -> int:
