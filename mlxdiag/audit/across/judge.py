@@ -19,7 +19,7 @@ from mlxdiag.audit.cell import Scenario
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.judge import Setting, prepare
 from mlxdiag.audit.judge.passes import Passes, Reference
-from mlxdiag.audit.judge.reading import REFUSALS
+from mlxdiag.audit.judge.reading import REFUSALS, ours
 from mlxdiag.audit.judge.tame import kind, tamed
 from mlxdiag.audit.judge.trial import RefusedError
 from mlxdiag.audit.schedules import schedules
@@ -196,6 +196,9 @@ class Session:
 
 
 def _stopped(cell: Cell, library: str, error: Exception) -> None:
+    """Raises the error again where it is this program's own."""
+    if not isinstance(error, RefusedError | UnjudgedError) and ours(error):
+        raise error
     said = " ".join(str(error).split())[:300]
     refused = (
         isinstance(error, RefusedError | UnjudgedError)

@@ -119,6 +119,17 @@ def test_a_refusal_names_who_refuses() -> None:
     assert (found.result, found.library) == ("refused", "transformers")
 
 
+def test_a_fault_of_our_own_is_no_crash_of_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlxdiag.audit.across.watched import Watching
+
+    def broken(run: object, op: object, step: int) -> None:
+        raise AttributeError("ours")
+
+    monkeypatch.setattr(Watching, "_output", broken)
+    with pytest.raises((AttributeError, TypeError)):
+        planted("llama")
+
+
 # --- planted differences ---
 
 
