@@ -1,7 +1,7 @@
-"""Values inside a forward, under names that two libraries have in common. Nothing here imports a framework.
+"""Values inside a forward, under names that two libraries have in common. No framework is imported here.
 
-Both libraries name their modules after the same checkpoints, so `model.layers.3.self_attn.q_proj` is in both, and
-what goes into it and comes out of it can be compared.
+Both libraries name their modules after the same checkpoints, so `model.layers.3.self_attn.q_proj` is in both,
+and what goes into it and comes out of it can be compared.
 """
 
 from __future__ import annotations

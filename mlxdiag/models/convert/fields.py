@@ -36,7 +36,7 @@ def head_dim(config: Config) -> dict[str, Any]:
 
 
 def global_heads(config: Config) -> dict[str, Any]:
-    """The size and the key heads of full layers, which are saved for each layer that departs from the others."""
+    """The size and the key heads of full layers, saved for each layer that departs from the others."""
     full = _layer_of(config, FULL)
     names = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
     return {new: full.get(old, config.get(old)) for old, new in names.items()}
