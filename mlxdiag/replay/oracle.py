@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mlxdiag.errors import MlxdiagError, UnjudgedError
 from mlxdiag.models.adapter import USE_LIBRARY, Chooser, Instance, LayerSpec
 from mlxdiag.replay import tape
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan
@@ -87,13 +89,21 @@ class Oracle:
         ids = self.prompts[seq].of(history)[None]
         limits = self.live.get(seq, {})
         caches = self.instance.new_cache()
-        if not limits:
-            single: Floats = library.read(self.instance.forward(ids, caches))[0]
-            return single
-        mask = _live_mask(history, limits)
-        with library.caller_masks(self.instance, caches, _for_full_layers(mask)):
-            capped: Floats = library.read(self.instance.forward(ids, caches))[0]
-            return capped
+        given: Any = contextlib.nullcontext()
+        if limits:
+            mask = _live_mask(history, limits)
+            given = library.caller_masks(self.instance, caches, _for_full_layers(mask))
+        try:
+            with given:
+                logits: Floats = library.read(self.instance.forward(ids, caches))[0]
+        except MlxdiagError:
+            raise
+        except Exception as error:  # a family may fail in any way, and then there is nothing to compare with
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise UnjudgedError(
+                f"{self.instance.name}: the library fails in its own pass of {len(history)} tokens: {said}"
+            ) from error
+        return logits
 
 
 def histories(plan: Plan) -> dict[str, list[int]]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import codes
 from mlxdiag.replay import experiment, verdict
 from tests.replay.traces import trace
@@ -395,3 +396,16 @@ def test_a_copy_that_the_row_has_left_behind_is_not_used():
         {"step": 4, "phase": "decode", "rows": [{"seq": "b", "offset": 6, "tokens": 1}]}""")
     assert not fired(ran)
     assert ran.outcome.compared == 13
+
+
+def test_a_family_that_fails_in_its_own_single_pass_is_not_judged_and_says_why(monkeypatch):
+    """mlx-lm's gemma3_text looks for the cache of its sixth layer, however few it has."""
+    prepared = experiment.prepare(trace(HEALTHY["two sequences by turns on one model"]), source="t.yaml")
+    instance = experiment.instance_for(prepared)
+
+    def broken(self, tokens, cache=None):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(type(instance.model), "__call__", broken)
+    with pytest.raises(UnjudgedError, match=r"fails in its own pass of \d+ tokens: IndexError: list index"):
+        experiment.run_policies(prepared, instance, ("strict",))
