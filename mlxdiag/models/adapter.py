@@ -149,7 +149,7 @@ class Backend(Protocol):
         ...
 
     def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> AbstractContextManager[None]:
-        """Every weight multiplied by 1 + or - `step` while it lasts; then they are the very ones of before."""
+        """Every weight multiplied by 1 + or - `step` while it lasts; then they are those of before."""
         ...
 
     def as_mask(self, visible: np.ndarray[Any, Any], queries: Any) -> Any:
