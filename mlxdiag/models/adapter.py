@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
-import numpy as np
 
 from mlxdiag.traces.types import Entry, Family, Tokens
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CACHE_OF = {"full": "dense", "sliding": "rotating", "chunked": "chunked", "recurrent": "recurrent"}
 """The cache kind that an attention kind asks for; what a library really keeps is observed, never assumed."""
