@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from transformers import GenerationConfig
+from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from mlxdiag.models.attention_entries import to_attention
 from mlxdiag.models.events import StepEvent
@@ -14,12 +14,17 @@ from tests.models.torch.probing import Driver, W, layer, visible
 
 PROMPTS = [list(range(5, 15)), [20, 21, 22]]
 NEW = 4
+GREEDY = GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0)
+SMALL = ContinuousBatchingConfig(max_batch_tokens=32, num_blocks=64, page_size=16)
+"""By itself the cache takes most of the machine's memory, and filling that takes its time."""
 
 
 def generate(driver: Driver, prompts: list[list[int]] = PROMPTS) -> dict[str, Any]:
     config = GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0)
     with driver.probe:
-        out = driver.model.model.generate_batch(prompts, generation_config=config)
+        out = driver.model.model.generate_batch(
+            prompts, generation_config=config, continuous_batching_config=SMALL
+        )
     return {name: one.generated_tokens for name, one in out.items()}
 
 
@@ -73,7 +78,9 @@ class TestRequests:
         driver = Driver("gemma3_text", attention)
         with_probe = generate(driver)
         config = GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0)
-        out = driver.model.model.generate_batch(PROMPTS, generation_config=config)
+        out = driver.model.model.generate_batch(
+            PROMPTS, generation_config=config, continuous_batching_config=SMALL
+        )
         assert [one.generated_tokens for one in out.values()] == list(with_probe.values())
 
 
