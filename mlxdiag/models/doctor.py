@@ -5,13 +5,12 @@ from __future__ import annotations
 import platform
 import sys
 from importlib import metadata
-from typing import Any
 
 import msgspec
 
 from mlxdiag.models import catalogue
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.device import Device, product, usable
+from mlxdiag.models.device import Device
 
 _DISTRIBUTIONS = (
     "mlxdiag",
@@ -28,7 +27,6 @@ _DISTRIBUTIONS = (
     "safetensors",
     "msgspec",
 )
-_TORCH_HINT = 'pip install "mlxdiag[torch]"'
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +61,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine() -> Examination:
-    """Look around. Imports mlx-lm, and torch when it is installed."""
+    """Look around. Imports mlx-lm, and torch and transformers where both are installed."""
     families, missing = _families()
     return Examination(
         python=sys.version.split()[0],
@@ -86,39 +84,22 @@ def version(distribution: str) -> str | None:
 def _mlx() -> Backend:
     from mlxdiag.models.mlx.devices import devices
 
-    found = devices()
-    if isinstance(found, Skipped):
-        return Backend(name="mlx", works=False, reason=found.reason, hint=found.hint)
-    return Backend(name="mlx", works=any(device.works for device in found), devices=found)
+    return _computing("mlx", devices())
 
 
 def _torch() -> Backend:
-    absent = [name for name in ("torch", "transformers") if version(name) is None]
-    if absent:
-        return Backend(
-            name="torch", works=False, reason=f"{' and '.join(absent)} not installed", hint=_TORCH_HINT
-        )
-    try:
-        import torch
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a broken native library may raise anything
-        return Backend(
-            name="torch", works=False, reason=f"torch cannot be imported: {error}", hint=_TORCH_HINT
-        )
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    found = [
-        product(name, _torch_product(torch, name))
-        if present
-        else usable(name, works=False, reason="torch does not see it")
-        for name, present in available.items()
-    ]
-    return Backend(name="torch", works=any(device.works for device in found), devices=found)
+    from mlxdiag.models.torch import library
+    from mlxdiag.models.torch.devices import devices
+
+    if absent := [name for name in library.NEEDED if version(name) is None]:
+        return _computing("torch", Skipped(f"{' and '.join(absent)} not installed", library.INSTALL))
+    return _computing("torch", devices())
 
 
-def _torch_product(torch: Any, device: str) -> Any:
-    def multiply(left: Any, right: Any) -> Any:
-        return (torch.from_numpy(left).to(device) @ torch.from_numpy(right).to(device)).cpu().numpy()
-
-    return multiply
+def _computing(name: str, found: list[Device] | Skipped) -> Backend:
+    if isinstance(found, Skipped):
+        return Backend(name=name, works=False, reason=found.reason, hint=found.hint)
+    return Backend(name=name, works=any(device.works for device in found), devices=found)
 
 
 def _families() -> tuple[list[str], list[Missing]]:

@@ -34,6 +34,13 @@ def test_a_missing_backend_comes_with_what_to_install(monkeypatch: pytest.Monkey
     assert torch.hint == 'pip install "mlxdiag[torch]"'
 
 
+def test_a_transformers_that_nothing_runs_on_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(transformers, "__version__", "4.57.1")
+    torch = doctor.examine().backends[1]
+    assert (torch.works, torch.reason) == (False, "transformers 4.57.1 is not supported")
+
+
 def test_a_broken_torch_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "version", lambda _: "1.0")
     monkeypatch.setitem(sys.modules, "torch", None)

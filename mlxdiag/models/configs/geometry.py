@@ -31,7 +31,7 @@ def from_config(config: Mapping[str, Any]) -> Geometry:
     """The geometry that a config.json describes.
 
     A wrapper's `text_config` is read in its place. A field that is absent takes the family's default
-    (`families.py`), a window of null or 0 means no window. Raises UnreadableError where the config
+    (`habits.py`), a window of null or 0 means no window. Raises UnreadableError where the config
     contradicts itself or says nothing about the number of layers.
     """
     text = text_of(config)

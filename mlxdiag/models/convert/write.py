@@ -15,18 +15,10 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 def saved(model: Any, folder: Path) -> Path:
     """As `save_pretrained` of transformers writes it: one file of weights, float32, and the config."""
-    from transformers.utils import logging
-
     from mlxdiag.models.torch import library
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        with library.quiet():
-            model.save_pretrained(folder, max_shard_size="100GB")
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+    with library.quiet():
+        model.save_pretrained(folder, max_shard_size="100GB")
     return folder
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import USE_LIBRARY, Chooser, Geometry
+from mlxdiag.models.patches import Patches
 
 
 @contextmanager
@@ -26,44 +27,42 @@ def caller_masks(geometry: Geometry, choose: Chooser) -> Iterator[None]:
 
     if all(layer.softmax != "fused" for layer in geometry.layers):
         raise UsageError(f"{geometry.architecture}: no layer takes its mask from outside")
-    original = AttentionInterface.get_interface
 
-    def get_interface(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
-        call = original(self, implementation, default)
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def get_interface(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
+            call = original(self, implementation, default)
 
-        def attention(
-            module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **kwargs: Any
-        ) -> Any:
-            spec = geometry.layer(getattr(module, "layer_idx", -1))
-            chosen = choose(spec) if spec is not None else USE_LIBRARY
-            if chosen is not USE_LIBRARY:
-                attention_mask = as_given(chosen, query, key, implementation)
-            return call(module, query, key, value, attention_mask, *args, **kwargs)
+            def attention(
+                module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **kwargs: Any
+            ) -> Any:
+                spec = geometry.layer(getattr(module, "layer_idx", -1))
+                chosen = choose(spec) if spec is not None else USE_LIBRARY
+                if chosen is not USE_LIBRARY:
+                    attention_mask = as_given(chosen, query, key, implementation)
+                return call(module, query, key, value, attention_mask, *args, **kwargs)
 
-        return attention
+            return attention
 
-    AttentionInterface.get_interface = get_interface
+        return get_interface
+
+    patches = Patches()
+    patches.add(AttentionInterface, "get_interface", make)
     try:
         yield
     finally:
-        AttentionInterface.get_interface = original
+        patches.undo()
 
 
 def as_given(mask: Any, query: Any, key: Any, implementation: str) -> Any:
     """A mask in the form that the library gives to this implementation: boolean for sdpa, else numbers to be
     added, of which the most negative one hides a key. [1, 1, q, K], or None.
     """
-    import torch
+    from mlxdiag.models.torch.attend import as_mask
+    from mlxdiag.models.torch.probe_effect import takes_boolean
 
-    if mask is None:
-        return None
     if isinstance(mask, str):
         q, held = query.shape[2], key.shape[2]
         if implementation == "sdpa" and q == held > 1:
             return None  # which is causal there
         mask = np.tri(q, held, held - q, dtype=bool)
-    seen = torch.from_numpy(np.ascontiguousarray(mask)).to(query.device)[None, None]
-    if implementation == "sdpa":
-        return seen
-    hidden = torch.finfo(query.dtype).min
-    return torch.where(seen, 0.0, hidden).to(query.dtype)
+    return as_mask(mask, query, takes_boolean(implementation))

@@ -25,7 +25,7 @@ SWITCHES = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VE
 NEEDED = {"torch": (2, 6), "transformers": (5, 24)}
 """Oldest usable versions; a higher major one is another library. In transformers 5.24 caches are passed as
 `cache=`, and one class makes them from a config."""
-INSTALL = "pip install 'mlxdiag[torch]'"
+INSTALL = 'pip install "mlxdiag[torch]"'
 
 
 class Classes(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ def load() -> ModuleType | Skipped:
     for name, oldest in NEEDED.items():
         try:
             package = importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001  a broken native library may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a broken native library may raise anything
             text = " ".join(str(error).split())[:200] or type(error).__name__
             return Skipped(f"{name} cannot be imported: {text}", INSTALL)
         version = str(getattr(package, "__version__", ""))
@@ -65,13 +65,6 @@ def load() -> ModuleType | Skipped:
                 f"{name} {version} is not supported", f"pip install '{name}>={known},<{oldest[0] + 1}'"
             )
     return importlib.import_module("transformers")
-
-
-def versions() -> dict[str, str]:
-    """Versions of torch and transformers; empty where they cannot be used."""
-    if isinstance(load(), Skipped):
-        return {}
-    return {name: str(importlib.import_module(name).__version__) for name in NEEDED}
 
 
 def family(model_type: str) -> Classes | Skipped:

@@ -20,10 +20,9 @@ SMALL = ContinuousBatchingConfig(max_batch_tokens=32, num_blocks=64, page_size=1
 
 
 def generate(driver: Driver, prompts: list[list[int]] = PROMPTS) -> dict[str, Any]:
-    config = GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0)
     with driver.probe:
         out = driver.model.model.generate_batch(
-            prompts, generation_config=config, continuous_batching_config=SMALL
+            prompts, generation_config=GREEDY, continuous_batching_config=SMALL
         )
     return {name: one.generated_tokens for name, one in out.items()}
 
@@ -77,9 +76,8 @@ class TestRequests:
     def test_the_tokens_are_the_same_without_the_probe(self, attention: str) -> None:
         driver = Driver("gemma3_text", attention)
         with_probe = generate(driver)
-        config = GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0)
         out = driver.model.model.generate_batch(
-            PROMPTS, generation_config=config, continuous_batching_config=SMALL
+            PROMPTS, generation_config=GREEDY, continuous_batching_config=SMALL
         )
         assert [one.generated_tokens for one in out.values()] == list(with_probe.values())
 
