@@ -117,6 +117,11 @@ def event_of_update(update: Update) -> AttentionEvent:
     return event
 
 
+def in_full(event: AttentionEvent | Update) -> AttentionEvent:
+    """What the hot path keeps in short, as an event."""
+    return event_of_update(event) if type(event) is tuple else event  # type: ignore[return-value]
+
+
 def event_of_call(call: Call) -> AttentionEvent:
     """The same in full."""
     update, mask, sinks = call

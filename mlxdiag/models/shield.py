@@ -1,7 +1,8 @@
-"""A wrapper whose own faults do not reach the program."""
+"""Faults of a probe's own code, which do not reach the program."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -54,3 +55,17 @@ class Outcome:
             self.raised = error
             raise
         return self.result
+
+
+class Faults(threading.local):
+    """What a wrapper on a hot path does with a fault of its own, which it catches itself."""
+
+    def __init__(self, fault: Fault | None = None) -> None:
+        self.fault = fault
+        """Takes the fault, so that the program goes on; None: it is raised."""
+
+    def failed(self, error: Exception) -> None:
+        """Called in an `except` of the probe's own code."""
+        if self.fault is None:
+            raise error
+        self.fault(error)

@@ -11,10 +11,8 @@ from __future__ import annotations
 import inspect as python_inspect
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import mlx.core as mx
 import mlx_lm.models.base as library_base
@@ -23,6 +21,7 @@ import mlx_lm.models.cache as library_caches
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.attention_entries import to_attention
 from mlxdiag.models.events import AttentionEvent, CacheEvent, Event, Feeding, Seen, StepEvent
+from mlxdiag.models.installed import Installed
 from mlxdiag.models.mlx import caches as own_caches
 from mlxdiag.models.mlx import probe_calls, probe_shapes
 from mlxdiag.models.mlx.attend import Attend
@@ -32,7 +31,6 @@ from mlxdiag.models.mlx.probe_frame import Frame, Local
 from mlxdiag.models.mlx.probe_operations import Operations, event_of
 from mlxdiag.models.mlx.probe_tags import Tag, kind_of, uids_of
 from mlxdiag.models.mlx.probe_watcher import AttendWatcher
-from mlxdiag.models.patches import Patches
 from mlxdiag.models.shield import shielded
 
 __all__ = ["AttentionEvent", "CacheEvent", "Event", "Feeding", "Probe", "Seen", "StepEvent", "to_attention"]
@@ -40,13 +38,12 @@ __all__ = ["AttentionEvent", "CacheEvent", "Event", "Feeding", "Probe", "Seen", 
 LEVELS = ("shapes", "digest", "visibility")
 
 
-class Probe:
+class Probe(Installed):
     """Delivers a `StepEvent` for each forward of a watched model and a `CacheEvent` for each cache
     operation.
 
     `sink` is called in the thread of the forward, when its graph is built and before it is evaluated.
-    `attend` may replace keys, values and mask of any attention call. Installing counts: the originals are
-    back when every `install` has had its `remove`.
+    `attend` may replace keys, values and mask of any attention call.
     """
 
     def __init__(
@@ -64,6 +61,7 @@ class Probe:
         """
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
+        super().__init__()
         self.sink = sink
         self.level = level
         self.feeding: Feeding | None = None
@@ -77,57 +75,12 @@ class Probe:
         elif level == "digest":
             self._watcher = DigestWatcher()
         self._local = Local(fault)
-        self._patches = Patches()
-        self._installed = 0
         self._names: dict[int, str] = {}
         self._layers: dict[int, int] = {}
         self._manual: set[int] = set()
         """Ids of the layers that compute their softmax by hand."""
         self._watched: dict[str, Any] = {}
         self._numbers = numbers or itertools.count(1)
-
-    def __enter__(self) -> Self:
-        return self.install()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.remove()
-
-    def install(self) -> Self:
-        """Put the wrappers in place; models loaded before or after are then given to `watch`."""
-        self._installed += 1
-        if self._installed > 1:
-            return self
-        for cls in _cache_classes():
-            self._patch_cache(cls)
-        add, local = self._patches.add, self._local
-        attention = partial(probe_shapes.attention_wrapper, local=local)
-        if self._watcher is not None:
-            attention = partial(probe_calls.attention_wrapper, local=local, watcher=self._watcher)
-        add(mx.fast, "scaled_dot_product_attention", attention)
-        add(library_base, "quantized_scaled_dot_product_attention", attention)
-        add(mx.fast, "rope", partial(probe_shapes.rope_wrapper, local=local))
-        for model in self._watched.values():
-            self._patch_model(model)
-        return self
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Forwards within are nobody's business: the wrappers stay, and pass on what they are given."""
-        held, self._installed = self._installed, 0
-        try:
-            yield
-        finally:
-            self._installed = held
-
-    def remove(self) -> None:
-        """Put the original objects back, once every `install` has been undone."""
-        if self._installed == 0:
-            return
-        self._installed -= 1
-        if self._installed == 0:
-            self._patches.undo()
 
     def watch(self, model: Any, geometry: Geometry | None = None) -> str:
         """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...).
@@ -162,6 +115,19 @@ class Probe:
     def model(self, name: str) -> Any:
         """The watched model that events call `name`, if any."""
         return self._watched.get(name)
+
+    def _patch(self) -> None:
+        for cls in _cache_classes():
+            self._patch_cache(cls)
+        add, local = self._patches.add, self._local
+        attention = partial(probe_shapes.attention_wrapper, local=local)
+        if self._watcher is not None:
+            attention = partial(probe_calls.attention_wrapper, local=local, watcher=self._watcher)
+        add(mx.fast, "scaled_dot_product_attention", attention)
+        add(library_base, "quantized_scaled_dot_product_attention", attention)
+        add(mx.fast, "rope", partial(probe_shapes.rope_wrapper, local=local))
+        for model in self._watched.values():
+            self._patch_model(model)
 
     def _patch_model(self, model: Any) -> None:
         self.watch_class(type(model))

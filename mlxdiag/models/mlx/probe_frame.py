@@ -4,16 +4,15 @@ call.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from mlxdiag.models.events import AttentionEvent, Offset, StepEvent, Update, event_of_update
+from mlxdiag.models.events import AttentionEvent, Offset, StepEvent, Update, in_full
 from mlxdiag.models.mlx.probe_tags import Tag
+from mlxdiag.models.shield import Faults
 
 SEQUENCES = (tuple, list)
 """Types of a quantised triple; compared by type, since isinstance costs more than a whole wrapper may."""
@@ -185,25 +184,10 @@ class Frame:
         return None, 0
 
 
-class Local(threading.local):
+class Local(Faults):
     """The running forward of this thread, if any."""
 
     frame: Frame | None = None
-
-    def __init__(self, fault: Callable[[Exception], None] | None = None) -> None:
-        self.fault = fault
-        """Takes a fault of the probe's own code, so that the program goes on; None: it is raised."""
-
-    def failed(self, error: Exception) -> None:
-        """Called in an `except` of the probe's own code."""
-        if self.fault is None:
-            raise error
-        self.fault(error)
-
-
-def in_full(event: AttentionEvent | Update) -> AttentionEvent:
-    """What the hot path keeps in short, as an event."""
-    return event_of_update(event) if type(event) is tuple else event  # type: ignore[return-value]
 
 
 def key_length(keys: Any) -> int:

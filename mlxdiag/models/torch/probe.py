@@ -11,10 +11,8 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch._dynamo.eval_frame import OptimizedModule
@@ -25,7 +23,7 @@ from transformers.generation.continuous_batching.input_outputs import Continuous
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import CacheEvent, Event, Feeding, StepEvent
-from mlxdiag.models.patches import Patches
+from mlxdiag.models.installed import Installed
 from mlxdiag.models.shield import shielded
 from mlxdiag.models.torch import probe_calls, probe_compiled, probe_masks, probe_paged
 from mlxdiag.models.torch.attend import Attend
@@ -39,13 +37,12 @@ from mlxdiag.models.torch.probe_watcher import Watcher
 LEVELS = ("shapes", "visibility")
 
 
-class Probe:
+class Probe(Installed):
     """Delivers a `StepEvent` for each forward of a watched model and a `CacheEvent` for each cache
     operation.
 
     `sink` is called in the thread of the forward, when it is over. `attend` may replace keys, values and mask
-    of any attention call. Installing counts: the originals are back when every `install` has had its
-    `remove`.
+    of any attention call.
     """
 
     def __init__(
@@ -65,6 +62,7 @@ class Probe:
         """
         if level not in LEVELS:
             raise UsageError(f"level {level!r} of a torch program is none of {', '.join(LEVELS)}")
+        super().__init__()
         self.sink = sink
         self.level = level
         self.feeding: Feeding | None = None
@@ -76,8 +74,6 @@ class Probe:
         if attend or self.identity:
             self._watcher = Watcher(self.identity, attend, lambda: self.feeding)
         self._local = Local(fault)
-        self._patches = Patches()
-        self._installed = 0
         # Weakly: a server that unloads a model means it.
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._watched: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -87,72 +83,6 @@ class Probe:
         """Forwards that were told of."""
         self.requests: dict[str, int] = {}
         """Sequence number of each request of a continuous batch, in the order in which they were seen."""
-
-    def __enter__(self) -> Self:
-        return self.install()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.remove()
-
-    def install(self) -> Self:
-        """Put the wrappers in place; models loaded before or after are then given to `watch`."""
-        self._installed += 1
-        if self._installed > 1:
-            return self
-        add, local, watcher = self._patches.add, self._local, self._watcher
-        add(
-            modeling_utils.AttentionInterface,
-            "get_interface",
-            partial(probe_calls.interface_wrapper, local=local, watcher=watcher),
-        )
-        add(
-            masking_utils.AttentionMaskInterface,
-            "__getitem__",
-            partial(probe_masks.getitem_wrapper, local=local),
-        )
-        update = partial(probe_calls.update_wrapper, local=local, on_copy=self.copied, watcher=watcher)
-        for cls in _classes(cache_utils.Cache):
-            if "update" in vars(cls):
-                add(cls, "update", update)
-        add(
-            PagedAttentionCache,
-            "update",
-            partial(probe_paged.update_wrapper, local=local, watcher=watcher),
-        )
-        add(
-            ContinuousBatchingIOs,
-            "prepare_batch_tensors",
-            partial(probe_paged.prepare_wrapper, local=local),
-        )
-        add(OptimizedModule, "__call__", partial(probe_compiled.module_wrapper, around=self.blind))
-        add(
-            modeling_utils.PreTrainedModel,
-            "get_compiled_call",
-            partial(probe_compiled.call_wrapper, around=self.blind),
-        )
-        self._patch_operations()
-        for model in list(self._watched.values()):
-            self._patch_model(model)
-        return self
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Forwards within are nobody's business: the wrappers stay, and pass on what they are given."""
-        held, self._installed = self._installed, 0
-        try:
-            yield
-        finally:
-            self._installed = held
-
-    def remove(self) -> None:
-        """Put the original objects back, once every `install` has been undone."""
-        if self._installed == 0:
-            return
-        self._installed -= 1
-        if self._installed == 0:
-            self._patches.undo()
 
     def watch(self, model: Any, geometry: Geometry | None = None) -> str:
         """Follow the forwards of a loaded model; returns its name in the events (m1, m2, ...)."""
@@ -191,6 +121,42 @@ class Probe:
         event = CacheEvent("copy", tag.uid, tag.name, tag.kind, tag.index, tag.layer, offset, offset)
         event.parents, event.model = [parent], tag.model
         self.sink(event)
+
+    def _patch(self) -> None:
+        add, local, watcher = self._patches.add, self._local, self._watcher
+        add(
+            modeling_utils.AttentionInterface,
+            "get_interface",
+            partial(probe_calls.interface_wrapper, local=local, watcher=watcher),
+        )
+        add(
+            masking_utils.AttentionMaskInterface,
+            "__getitem__",
+            partial(probe_masks.getitem_wrapper, local=local),
+        )
+        update = partial(probe_calls.update_wrapper, local=local, on_copy=self.copied, watcher=watcher)
+        for cls in _classes(cache_utils.Cache):
+            if "update" in vars(cls):
+                add(cls, "update", update)
+        add(
+            PagedAttentionCache,
+            "update",
+            partial(probe_paged.update_wrapper, local=local, watcher=watcher),
+        )
+        add(
+            ContinuousBatchingIOs,
+            "prepare_batch_tensors",
+            partial(probe_paged.prepare_wrapper, local=local),
+        )
+        add(OptimizedModule, "__call__", partial(probe_compiled.module_wrapper, around=self.blind))
+        add(
+            modeling_utils.PreTrainedModel,
+            "get_compiled_call",
+            partial(probe_compiled.call_wrapper, around=self.blind),
+        )
+        self._patch_operations()
+        for model in list(self._watched.values()):
+            self._patch_model(model)
 
     def _patch_model(self, model: Any) -> None:
         self.watch_class(type(model))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from mlxdiag.models.events import AttentionEvent, StepEvent, Update, event_of_update
+from mlxdiag.models.events import AttentionEvent, StepEvent, Update, in_full
+from mlxdiag.models.shield import Faults
 
 
 class Frame:
@@ -107,27 +106,12 @@ class Frame:
         return event
 
 
-class Local(threading.local):
+class Local(Faults):
     """The running forward of this thread, if any."""
 
     frame: Frame | None = None
     packed: Any = None
     """Members of the next packed forward."""
-
-    def __init__(self, fault: Callable[[Exception], None] | None = None) -> None:
-        self.fault = fault
-        """Takes a fault of the probe's own code, so that the program goes on; None: it is raised."""
-
-    def failed(self, error: Exception) -> None:
-        """Called in an `except` of the probe's own code."""
-        if self.fault is None:
-            raise error
-        self.fault(error)
-
-
-def in_full(event: AttentionEvent | Update) -> AttentionEvent:
-    """What the hot path keeps in short, as an event."""
-    return event_of_update(event) if type(event) is tuple else event  # type: ignore[return-value]
 
 
 def layer_of(event: AttentionEvent | Update) -> int | None:
