@@ -17,8 +17,9 @@ from mlxdiag.traces.encode import entry_line, header_text
 from mlxdiag.traces.reader import parse
 from mlxdiag.traces.schema import json_schema
 from mlxdiag.traces.types import Trace
+from tests.traces.example import LINES
 from tests.traces.strategies import traces
-from tests.traces.test_reader import LINES, SLIPS
+from tests.traces.test_reader_errors import SLIPS
 
 COPY = Path(mlxdiag.traces.__file__).with_name("trace.schema.json")
 SAMPLES = sorted(Path(__file__).parents[2].joinpath("traces").glob("*.yaml"))
