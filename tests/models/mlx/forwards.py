@@ -12,7 +12,7 @@ import numpy as np
 from mlxdiag.models import catalogue
 from mlxdiag.models.mlx import tiny
 from mlxdiag.models.mlx.instance import MlxInstance
-from mlxdiag.models.mlx.probe import AttentionEvent, Probe, StepEvent
+from mlxdiag.models.mlx.probe import Probe, StepEvent
 
 W = 8
 """Window of every sliding layer."""
@@ -38,10 +38,6 @@ def run(family: str, schedule: tuple[int, ...], level: str = "shapes", cache: An
             model.forward(ids(offset, n), cache)
             offset += n
     return [event for event in told if isinstance(event, StepEvent)]
-
-
-def layer(step: StepEvent, index: int) -> AttentionEvent:
-    return next(event for event in step.attention if event.layer == index)
 
 
 def type_of(cache: Any) -> Callable[[list[int]], Any]:

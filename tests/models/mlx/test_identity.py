@@ -15,7 +15,8 @@ from mlxdiag.models.mlx.identity import Identity, visible_keys
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.probe import AttentionEvent, Feeding, StepEvent
 from tests.models.mlx.forwards import W
-from tests.models.mlx.visibility import Driver, batch_of, visible, wrong
+from tests.models.mlx.visibility import Driver, batch_of, wrong
+from tests.models.seeing import visible
 
 CHUNKED = (5, 7, 12, 1, 1, 1, 3, 9, 1)
 """Past the window in chunks below, at and above it, single tokens that wrap the ring, and chunks after

@@ -8,7 +8,8 @@ from mlx_lm.generate import BatchGenerator
 
 from mlxdiag.models.mlx.caches import BufferedRotatingKVCache
 from mlxdiag.models.mlx.probe import CacheEvent, Event, Probe, StepEvent
-from tests.models.mlx.forwards import W, ids, instance, layer, run, type_of
+from tests.models.mlx.forwards import W, ids, instance, run, type_of
+from tests.models.seeing import layer
 
 SCHEDULE = (5, 7, 12, 1, 1, 1, 3, 9, 1)
 

@@ -21,7 +21,8 @@ from mlxdiag.models.mlx.caches import (
 from mlxdiag.models.mlx.inject import USE_LIBRARY, caller_masks
 from mlxdiag.models.mlx.probe import AttentionEvent, StepEvent
 from tests.models.mlx.forwards import W
-from tests.models.mlx.visibility import Driver, visible, wrong
+from tests.models.mlx.visibility import Driver, wrong
+from tests.models.seeing import visible
 
 
 def of_sliding(driver: Driver, step: StepEvent) -> dict[int, list[int]]:

@@ -9,8 +9,9 @@ import numpy as np
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCache
 
 from mlxdiag.models.mlx.attend import Attend
-from mlxdiag.models.mlx.probe import AttentionEvent, Event, Feeding, Probe, StepEvent
+from mlxdiag.models.mlx.probe import Event, Feeding, Probe, StepEvent
 from tests.models.mlx.forwards import instance
+from tests.models.seeing import visible
 
 
 class Driver:
@@ -48,14 +49,6 @@ class Driver:
         assert spec is not None
         windowed = spec.attention == "sliding" and spec.softmax == "fused"
         return list(range(max(0, position - (spec.window or 0) + 1) if windowed else 0, position + 1))
-
-
-def visible(event: AttentionEvent, row: int, query: int) -> list[tuple[int, int]]:
-    """(sequence, position) of every key that a query sees, in order."""
-    assert event.seen is not None
-    mask = event.seen.mask[min(row, len(event.seen.mask) - 1), query]
-    pairs = zip(event.seen.key_seq[row][mask].tolist(), event.seen.key_pos[row][mask].tolist(), strict=True)
-    return sorted(pairs)
 
 
 def wrong(driver: Driver, step: StepEvent) -> dict[tuple[int | None, int], list[int]]:

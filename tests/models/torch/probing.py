@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from mlxdiag.models.events import AttentionEvent, Event, Feeding, StepEvent
+from mlxdiag.models.events import Event, Feeding, StepEvent
 from mlxdiag.models.torch.attend import Attend
 from mlxdiag.models.torch.instance import TorchInstance
 from mlxdiag.models.torch.probe import Probe
 from mlxdiag.models.torch.zoo import tiny
+from tests.models.seeing import visible
 
 W = 8
 """Window of every sliding layer."""
@@ -81,18 +82,6 @@ class Driver:
             "chunked": position // (spec.window or 1) * (spec.window or 1),
         }
         return list(range(oldest.get(spec.attention, 0), position + 1))
-
-
-def layer(step: StepEvent, index: int) -> AttentionEvent:
-    return next(event for event in step.attention if event.layer == index)
-
-
-def visible(event: AttentionEvent, row: int, query: int) -> list[tuple[int, int]]:
-    """(sequence, position) of every key that a query sees, in order."""
-    assert event.seen is not None
-    mask = event.seen.mask[min(row, len(event.seen.mask) - 1), query]
-    pairs = zip(event.seen.key_seq[row][mask].tolist(), event.seen.key_pos[row][mask].tolist(), strict=True)
-    return sorted(pairs)
 
 
 def wrong(driver: Driver, step: StepEvent) -> dict[tuple[int | None, int, int], list[tuple[int, int]]]:

@@ -11,7 +11,8 @@ from transformers import DynamicCache, StaticCache
 
 from mlxdiag.errors import UsageError
 from mlxdiag.models.identity import PADDING, UNKNOWN
-from tests.models.torch.probing import Driver, W, layer, visible, wrong
+from tests.models.seeing import layer, visible
+from tests.models.torch.probing import Driver, W, wrong
 
 CHUNKED = (5, 7, 12, 1, 1, 1, 3, 9, 1)
 """Past the window in chunks below, at and above it, single tokens beyond it, and chunks after them."""

@@ -16,7 +16,8 @@ from mlxdiag.errors import UsageError
 from mlxdiag.models.attention_entries import to_attention
 from mlxdiag.models.events import CacheEvent, StepEvent
 from mlxdiag.models.torch.probe import Probe
-from tests.models.torch.probing import Driver, instance, layer
+from tests.models.seeing import layer
+from tests.models.torch.probing import Driver, instance
 
 PATCHED = [
     (modeling_utils.AttentionInterface, "get_interface"),

@@ -15,7 +15,8 @@ import torch
 from transformers import masking_utils
 
 from mlxdiag.models.events import AttentionEvent
-from tests.models.torch.probing import Driver, layer, visible, wrong
+from tests.models.seeing import layer, visible
+from tests.models.torch.probing import Driver, wrong
 
 
 @contextmanager

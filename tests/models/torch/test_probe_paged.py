@@ -10,7 +10,8 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 from mlxdiag.models.attention_entries import to_attention
 from mlxdiag.models.events import StepEvent
 from mlxdiag.models.identity import PADDING
-from tests.models.torch.probing import Driver, W, layer, visible
+from tests.models.seeing import layer, visible
+from tests.models.torch.probing import Driver, W
 
 PROMPTS = [list(range(5, 15)), [20, 21, 22]]
 NEW = 4

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.models.torch.probing import Driver, W, layer
+from tests.models.seeing import layer
+from tests.models.torch.probing import Driver, W
 
 
 def padded(*left: int, length: int = 6) -> list[list[int]]:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.models.torch.probing import Driver, W, layer, visible, wrong
+from tests.models.seeing import layer, visible
+from tests.models.torch.probing import Driver, W, wrong
 
 ATTENTION = ["sdpa", "eager"]
 
