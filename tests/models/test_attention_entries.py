@@ -54,6 +54,18 @@ def test_layers_that_differ_are_kept_apart_in_order() -> None:
     ]
 
 
+def test_layers_whose_masks_were_made_otherwise_are_kept_apart() -> None:
+    made = {"builder": "padded", "key_padding": 6}
+    entries = to_attention([call(0, **made), call(1, **made | {"builder": "window"}), call(2, key_padding=6)])
+    assert [(e.layers, e.builder, e.key_padding) for e in entries] == [
+        ([0], "padded", 6),
+        ([1], "window", 6),
+        ([2], None, 6),
+    ]
+    narrower = to_attention([call(0, **made), call(1, **made | {"key_padding": 5})])
+    assert [(e.layers, e.key_padding) for e in narrower] == [([0], 6), ([1], 5)]
+
+
 def test_rows_at_one_offset_are_one_number() -> None:
     (entry,) = to_attention([call(0, kind="batch", offset=[4, 4], rope=[4, 3], cursor=7, live_start=3)])
     assert (entry.offset, entry.rope, entry.cursor, entry.live_start) == (4, [4, 3], 7, None)

@@ -97,6 +97,16 @@ def test_attention_is_told_by_position_and_head(library: str) -> None:
     assert np.allclose(out.reshape(1, 12, 128), held[Spot(0, "self_attn.o_proj", "in")])
 
 
+def test_a_value_that_the_model_changes_in_place_is_told_as_it_was() -> None:
+    """mlx-lm scales embeddings by `h *= scale`, which puts another value into the array that it holds."""
+    one, inside = running("mlx")
+    with inside.values(one.model, lambda layer, part: part == "embed_tokens") as values:
+        one.backend.read(one.forward(IDS, None))
+    held = {value.spot: value.array for value in values}
+    weight = np.array(one.model.model.embed_tokens.weight)
+    assert np.array_equal(held[Spot(None, "embed_tokens", "out")], weight[IDS])
+
+
 @LIBRARIES
 def test_a_layers_result_is_the_next_ones_input(library: str) -> None:
     one, inside = running(library)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlxdiag.errors import UnreadableError
-from mlxdiag.models.special_ids import of_directory
+from mlxdiag.models.special_ids import fitting, of_directory
 from mlxdiag.traces.types import Tokens
 
 ADDED = [
@@ -49,3 +49,12 @@ def test_a_broken_tokenizer_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(UnreadableError, match=r"tokenizer\.json: "):
         of_directory(tmp_path, None)
+
+
+def test_reserved_ids_beyond_the_vocabulary_are_another_tokenizers() -> None:
+    whole = Tokens(pad=0, reserved=[(6, 104), (256001, 262143)])
+    assert fitting(whole, 262144) == whole
+    assert fitting(whole, 262143) == Tokens(pad=0)
+    assert fitting(Tokens(reserved=[(6, 104)]), 104) is None
+    assert fitting(whole, None) is whole
+    assert fitting(None, 8) is None

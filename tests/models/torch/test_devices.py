@@ -49,3 +49,9 @@ def test_without_torch_there_are_no_devices(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(devices(), Skipped)
     with pytest.raises(UnjudgedError, match="torch cannot be imported"):
         choose("cpu")
+
+
+def test_no_product_is_rounded_to_tf32_from_then_on() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    choose("cpu")
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (False, False)

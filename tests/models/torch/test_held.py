@@ -73,3 +73,14 @@ def test_a_batch_of_another_size_is_refused() -> None:
     padded.announce(np.array([[PAD]]))
     with pytest.raises(UsageError, match="2 rows are fed to a cache of 1"):
         padded.advance(2, 1)
+
+
+def test_tokens_that_were_taken_back_leave_the_mask() -> None:
+    held = Held(object())
+    held.announce(np.array([[PAD]]))
+    held.advance(1, 4)
+    held.cut(0)
+    assert held.total == 4
+    held.cut(3)
+    assert held.mask is not None
+    assert held.mask.tolist() == [[PAD]]

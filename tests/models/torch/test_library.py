@@ -88,6 +88,19 @@ def test_defaults_are_those_of_the_config_class() -> None:
     assert library.defaults(found)["sliding_window"] == 4096
 
 
+def test_the_library_says_what_it_said_before_once_it_was_quiet() -> None:
+    library.load()
+    logging = importlib.import_module("transformers.utils.logging")
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.INFO)
+    try:
+        with library.quiet():
+            assert logging.get_verbosity() == logging.ERROR
+        assert logging.get_verbosity() == logging.INFO
+    finally:
+        logging.set_verbosity(before)
+
+
 def test_nothing_is_imported_of_torch_or_transformers_before_it_is_asked_for() -> None:
     program = (
         "import sys, mlxdiag.models.torch.checkpoint, mlxdiag.models.torch.devices, mlxdiag.models.torch.zoo;"

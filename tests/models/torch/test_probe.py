@@ -323,6 +323,21 @@ class TestCompiled:
             run(call, use_cache=False)
         assert [(step.q, step.calls, step.unseen is None) for step in told] == [(5, [], False)]
 
+    def test_a_forward_that_is_a_compiled_call_and_no_more(self) -> None:
+        told: list[StepEvent] = []
+        model = instance("gemma3_text").model
+        inner = type(model).forward
+        compiled = torch.compile(lambda **given: inner(model, **given), backend="eager", fullgraph=True)
+        probe = Probe(told.append)
+        model.forward = lambda **given: probe.blind(model, compiled, (), given)
+        try:
+            with probe:
+                probe.watch(model)
+                run(model, use_cache=False)
+        finally:
+            del model.forward
+        assert [(step.q, step.calls, step.unseen is None) for step in told] == [(5, [], False)]
+
 
 class TestCopies:
     def test_a_deep_copy_is_another_cache_with_a_parent(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -80,6 +81,12 @@ class TestRowsThatMove:
         # Rows 2 2 0 0 4 4 by their padding, then picked.
         event = layer(fed(driver, 1, padded(2, 0, 4, 4, 0, 2, length=7), rows=6), 1)
         assert event.offset == [4, 6, 2, 2, 6, 4]
+
+    def test_in_a_copy_of_the_cache(self) -> None:
+        driver = self.start()
+        driver.cache = copy.deepcopy(driver.cache)
+        event = layer(fed(driver, 1, torch.ones(3, 1, 1, 7, dtype=torch.bool), rows=3), 1)
+        assert (event.offset, event.left_padding) == ([4, 6, 2], [2, 0, 4])
 
     def test_of_another_number_is_not_known(self) -> None:
         driver = self.start()
