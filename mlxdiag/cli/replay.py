@@ -72,6 +72,7 @@ def main(
 ) -> int:
     """Run a trace's schedule through real model code and compare it with a single pass of the same tokens."""
     from mlxdiag.models import backends
+    from mlxdiag.models.configs.directory import read_config
     from mlxdiag.replay import experiment, memory
     from mlxdiag.replay import misfit as policies
     from mlxdiag.replay.show import replay_report
@@ -102,7 +103,7 @@ def main(
     # Of two libraries, the plan is laid for transformers, whose config defines what is meant.
     chosen_backend = asked[-1] if len(asked) == 1 else "torch"
     backends.require(chosen_backend)
-    config = checkpoint_config(model) if model is not None else None
+    config = read_config(model) if model is not None else None
     for name in () if plan else asked:
         experiment.require_family(recorded, config, name)
     prepared = experiment.prepare(recorded, source=trace, config=config, backend=chosen_backend)
@@ -190,11 +191,3 @@ def read_what_is_whole(path: str) -> tuple[Trace, UnreadableError | None]:
         if broken is not None and not entries:
             raise broken
         return Trace(stream.header, entries, tuple(stream.warnings), stream.truncated), broken
-
-
-def checkpoint_config(directory: Path) -> dict[str, Any]:
-    """The config.json of a checkpoint directory; raises UnreadableError."""
-    from mlxdiag.models.mlx import checkpoint
-
-    config: dict[str, Any] = checkpoint.read_config(directory)
-    return config

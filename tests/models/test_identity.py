@@ -93,6 +93,18 @@ class TestMemories:
         assert self.recognised(memories, call, 11, 12).key_pos.tolist() == [[0, 1]]
         assert self.recognised(memories, event(1, 2), 11).key_seq.tolist() == [[UNKNOWN]]
 
+    def test_keys_that_a_layer_changes_after_its_cache_are_those_that_the_cache_returned(self) -> None:
+        memories, asked = Memories(), event(2)
+        memories.remember("m1", asked, ints([11, 12]), None)
+        attended, returned = ((keys, keys == 0) for keys in (ints([51, 52]), ints([11, 12])))
+        visible = np.ones((1, 2, 2), bool)
+        seen = memories.recognise("m1", asked, attended, returned, visible, None)
+        assert seen is not None
+        assert (seen.key_seq.tolist(), seen.key_pos.tolist()) == ([[0, 0]], [[0, 1]])
+        unknown = memories.recognise("m1", asked, attended, attended, visible, None)
+        assert unknown is not None
+        assert unknown.key_seq.tolist() == [[UNKNOWN, UNKNOWN]]
+
     def test_a_mask_that_does_not_fit_is_not_seen(self) -> None:
         hashes = ints([11])
         own = hashes, hashes == 0

@@ -62,13 +62,14 @@ def test_a_half_precision_checkpoint_is_computed_in_float32_and_says_so(tmp_path
     from mlx.utils import tree_flatten
 
     from mlxdiag.models import catalogue
-    from mlxdiag.models.mlx import checkpoint, tiny
+    from mlxdiag.models.configs.directory import read_config
+    from mlxdiag.models.mlx import tiny
 
     built = tiny.build(catalogue.config("gemma3_text"), window=8, dtype="bfloat16")
     mx.save_safetensors(str(tmp_path / "model.safetensors"), dict(tree_flatten(built.model.parameters())))
     (tmp_path / "config.json").write_text(json.dumps(built.config))
     chunks = f'{STEP}\n{{"step": 2, "rows": [{{"seq": "a", "offset": 12, "tokens": 9}}]}}'
-    prepared = experiment.prepare(trace(chunks), source="t", config=checkpoint.read_config(tmp_path))
+    prepared = experiment.prepare(trace(chunks), source="t", config=read_config(tmp_path))
     instance = experiment.instance_for(prepared, model_dir=tmp_path)
     assert "weights stored in bfloat16 are computed in float32" in instance.geometry.notes
     ran = experiment.run_policies(prepared, instance, ("strict",))[0]

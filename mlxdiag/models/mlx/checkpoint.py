@@ -15,8 +15,6 @@ from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
 
-__all__ = ["load", "read_config"]
-
 
 def load(directory: str | Path) -> MlxInstance:
     """Load a checkpoint strictly; nothing is ever downloaded.

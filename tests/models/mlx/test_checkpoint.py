@@ -11,7 +11,8 @@ from mlx.utils import tree_flatten
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.models import catalogue
-from mlxdiag.models.mlx.checkpoint import load, read_config
+from mlxdiag.models.configs.directory import read_config
+from mlxdiag.models.mlx.checkpoint import load
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.tiny import build
 

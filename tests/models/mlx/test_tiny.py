@@ -14,6 +14,7 @@ from mlx_lm.models.cache import RotatingKVCache
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models import catalogue
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.mlx import zoo
 from mlxdiag.models.mlx.instance import MlxInstance
 from mlxdiag.models.mlx.tiny import build
 
@@ -188,6 +189,13 @@ def test_another_dtype_reaches_every_weight() -> None:
     from mlx.utils import tree_flatten
 
     assert {value.dtype for _, value in tree_flatten(instance.model.parameters())} == {mx.bfloat16}
+
+
+def test_no_id_beyond_the_tiny_vocabulary_is_masked_in_the_logits() -> None:
+    """phi3small masks ids of its full vocabulary by an assignment, whose bounds MLX does not check."""
+    instance = zoo.tiny("phi3small")
+    assert isinstance(instance, MlxInstance)
+    assert all(index < instance.vocab for index in instance.model._dummy_tokenizer_ids.tolist())
 
 
 def test_the_config_of_the_caller_is_not_changed() -> None:
