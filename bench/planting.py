@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
-from typing import Any
 
 from bench.clock import Result, at_least, fact
-from mlxdiag.audit.cell import ORACLES, Scenario
+from mlxdiag.audit.cell import LIBRARY, ORACLES, Scenario
 from mlxdiag.audit.judge import noise
+from mlxdiag.audit.libraries import table as libraries
+from mlxdiag.audit.plants.plant import Plant
 from mlxdiag.audit.plants.plants import PLANTS
 from mlxdiag.audit.plants.trials import Attempt, attempts
 from mlxdiag.audit.schedules.scenarios import DRIVEN, SCENARIOS, TRANSFORMERS
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.mlx import zoo
 
 FAMILIES = (
     "gemma3_text",
@@ -45,25 +46,19 @@ LETTERS = {"geometry": "g", "visibility": "v", "parity": "p", "crash": "c"}
 
 def measure() -> Iterator[Result]:
     """One line a plant, a table of plants and scenarios, and how many of those that show are found."""
-    yield from _measured(FAMILIES, _in, PLANTS, SCENARIOS)
+    yield from _measured(LIBRARY, FAMILIES)
 
 
 def measure_torch() -> Iterator[Result]:
     """The same in transformers."""
-    from mlxdiag.audit.plants.torch.plants import PLANTS as OTHERS
-
-    yield from _measured(TORCH_FAMILIES, _in_torch, OTHERS, FORWARDS)
+    yield from _measured("transformers", TORCH_FAMILIES)
 
 
-def _measured(
-    families: Sequence[str],
-    tries: Callable[[str], list[Attempt] | str],
-    plants: Sequence[Any],
-    scenarios: Sequence[Scenario],
-) -> Iterator[Result]:
+def _measured(library: str, families: Sequence[str]) -> Iterator[Result]:
+    plants, scenarios = _all(library)
     found: list[Attempt] = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for family, tried in zip(families, pool.map(tries, families), strict=True):
+        for family, tried in zip(families, pool.map(partial(_in, library), families), strict=True):
             if isinstance(tried, str):
                 yield fact(f"planted in {family}: nothing", tried)
             else:
@@ -83,7 +78,7 @@ def _measured(
             yield fact(f"SURVIVED: {attempt.plant}", f"{attempt.family}, {attempt.scenario}")
 
 
-def unseen(plant: Any, observable: Sequence[Attempt]) -> Iterator[Result]:
+def unseen(plant: Plant, observable: Sequence[Attempt]) -> Iterator[Result]:
     """Oracles that never saw a fault which showed, and why."""
     for oracle in ORACLES:
         if observable and not any(oracle in attempt.caught_by for attempt in observable):
@@ -106,9 +101,7 @@ def summary(found: Sequence[Attempt]) -> str:
     return f"{told}; {declined} declined by the library" if declined else told
 
 
-def table(
-    found: Iterable[Attempt], plants: Sequence[Any] = PLANTS, scenarios: Sequence[Scenario] = SCENARIOS
-) -> Iterator[str]:
+def table(found: Iterable[Attempt], plants: Sequence[Plant], scenarios: Sequence[Scenario]) -> Iterator[str]:
     """Plants down, scenarios across: who saw it in any family; "!" where it showed and nobody did, "." where
     it acted and nothing came of it.
     """
@@ -133,29 +126,21 @@ def mark(found: Sequence[Attempt]) -> str:
     return "".join(letter for oracle, letter in LETTERS.items() if oracle in seen) or ("." if found else "")
 
 
-def _in(family: str) -> list[Attempt] | str:
+def _in(library: str, family: str) -> list[Attempt] | str:
     """All attempts in one family, or why there are none. Runs in a process of its own."""
-    instance = zoo.tiny(family)
+    audited = libraries.named(library)
+    loaded = audited.load()
+    instance = loaded if isinstance(loaded, Skipped) else audited.tiny(family, 0)
     if isinstance(instance, Skipped):
         return str(instance)
-    floor = noise.floor(instance)
-    return [one for scenario in SCENARIOS for one in attempts(instance, scenario, PLANTS, noise=floor)]
+    floor, (plants, scenarios) = noise.floor(instance), _all(library)
+    return [one for scenario in scenarios for one in attempts(instance, scenario, plants, noise=floor)]
 
 
-def _in_torch(family: str) -> list[Attempt] | str:
-    """As `_in`, on one thread."""
-    from mlxdiag.audit.libraries.table import named
-    from mlxdiag.audit.plants.torch.plants import NOTHING
+def _all(library: str) -> tuple[Sequence[Plant], Sequence[Scenario]]:
+    """Every plant of a library, and the scenarios that they are tried in."""
+    if library == LIBRARY:
+        return PLANTS, SCENARIOS
     from mlxdiag.audit.plants.torch.plants import PLANTS as OTHERS
 
-    library = named("transformers")
-    loaded = library.load()
-    instance = loaded if isinstance(loaded, Skipped) else library.tiny(family, 0)
-    if isinstance(instance, Skipped):
-        return str(instance)
-    floor = noise.floor(instance)
-    return [
-        one
-        for scenario in FORWARDS
-        for one in attempts(instance, scenario, OTHERS, noise=floor, nothing=NOTHING)
-    ]
+    return OTHERS, FORWARDS

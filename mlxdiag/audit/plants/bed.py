@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,12 +12,9 @@ import mlx_lm.models.base as library_base
 import mlx_lm.models.cache as library_caches
 import numpy as np
 
-from mlxdiag.audit.plants.outputs import Effect
-from mlxdiag.models.adapter import Instance
+from mlxdiag.audit.plants.ground import Ground, Wrap
 from mlxdiag.models.mlx.identity import visible_keys
-from mlxdiag.models.patches import Patches
-
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+from mlxdiag.replay.parity import Floats
 
 SINGLE = ("KVCache", "RotatingKVCache", "ChunkedKVCache", "QuantizedKVCache")
 BATCHES = ("BatchKVCache", "BatchRotatingKVCache")
@@ -25,23 +22,20 @@ RINGS = ("RotatingKVCache", "BatchRotatingKVCache")
 STATES = ("ArraysCache",)
 
 
-class Bed:
-    """The patches of one plant, and the count of what they do."""
+class Bed(Ground):
+    """What faults of mlx-lm are made with."""
 
-    def __init__(self, instance: Instance, effect: Effect) -> None:
-        self.instance = instance
-        self.effect = effect
-        self.patches = Patches()
+    caches = library_caches
+    forward = "__call__"
 
-    def note(self, changed: bool) -> None:
-        """Count an intervention, where it changed something."""
-        self.effect.note(changed)
+    def probed(self) -> bool:
+        return hasattr(mx.fast.scaled_dot_product_attention, "__wrapped__")
 
-    def method(self, classes: tuple[str, ...], name: str, wrap: Wrap) -> None:
-        """Replace a method of these cache classes, where they define it themselves."""
-        for cls in (getattr(library_caches, named) for named in classes):
-            if name in vars(cls):
-                self.patches.add(cls, name, wrap)
+    def ids(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return np.array(args[0] if args else next(iter(kwargs.values())))
+
+    def logits(self, out: Any) -> Floats:
+        return np.array(out.astype(mx.float32))
 
     def function(self, owner: ModuleType, name: str, wrap: Wrap) -> None:
         """Replace a function of the library, also where its modules imported it by value."""

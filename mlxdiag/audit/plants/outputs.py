@@ -6,18 +6,12 @@ alike, so that any difference at a real token is the fault's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlxdiag.models.adapter import Instance
-from mlxdiag.models.patches import Patches
 from mlxdiag.replay.prompts import PADDING_ID
-
-Floats = NDArray[np.float32]
 
 DIFFERENT = 1e-3
 """Of the spread of the logits. Below it another path through the same sums (an array of a mask in place of
@@ -57,44 +51,3 @@ def _moved(ids: NDArray[Any], seen: Any, right_ids: NDArray[Any], right: Any) ->
     # NaN where the healthy run has none is a difference.
     within = difference <= DIFFERENT * float(np.nanstd(right)) + 1e-12
     return int((real & ~within).sum())
-
-
-def _probed() -> bool:
-    """A probe stands in front of the attention function, which no plant replaces."""
-    import mlx.core as mx
-
-    return hasattr(mx.fast.scaled_dot_product_attention, "__wrapped__")
-
-
-@contextmanager
-def recorded(instance: Instance, effect: Effect) -> Iterator[None]:
-    """Keep every forward of the instance's model under a probe in `effect.outputs`."""
-    import mlx.core as mx
-
-    inside: list[bool] = []
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
-            if inside or model is not instance.model or not _probed():
-                return original(model, *args, **kwargs)
-            ids = args[0] if args else next(iter(kwargs.values()))
-            inside.append(True)
-            try:
-                logits = original(model, *args, **kwargs)
-                kept: Any = np.array(logits.astype(mx.float32))
-            except (ValueError, RuntimeError, TypeError, IndexError, AttributeError) as error:
-                effect.outputs.append((np.array(ids), error))
-                raise
-            finally:
-                inside.pop()
-            effect.outputs.append((np.array(ids), kept))
-            return logits
-
-        return __call__
-
-    patches = Patches()
-    patches.add(type(instance.model), "__call__", make)
-    try:
-        yield
-    finally:
-        patches.undo()

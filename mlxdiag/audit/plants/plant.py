@@ -3,21 +3,26 @@
 An audit that would pass on a broken library is worth nothing. A *plant* breaks one thing: a mask, an offset,
 a ring's cursor, a row of a batch, a layer's state. It patches the classes and functions of the installed
 library, the way a fault would sit there, below the probe, and everything is back when its context ends.
+Those of mlx-lm are in `plants.plants`, those of transformers in `plants.torch.plants`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
 import msgspec
 
 from mlxdiag.audit.cell import Scenario
-from mlxdiag.audit.plants.bed import Bed, Install
-from mlxdiag.audit.plants.outputs import Effect, recorded
+from mlxdiag.audit.plants.ground import Ground
+from mlxdiag.audit.plants.outputs import Effect
 from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import Instance
+
+BEDS = {"mlx": "mlxdiag.audit.plants.bed", "torch": "mlxdiag.audit.plants.torch.bed"}
+"""By backend: the module of the `Bed` that its plants are put into."""
 
 
 class Planted(Protocol):
@@ -36,7 +41,8 @@ class Plant(msgspec.Struct, frozen=True, kw_only=True):
     """What is broken, in one line."""
     groups: tuple[str, ...] = ()
     """Groups of scenarios whose path can reach the broken code; empty: any."""
-    install: Install
+    install: Callable[[Any], None]
+    """Puts it into the `Bed` of the library."""
     blind: Mapping[str, str] = {}
     """By oracle: why it cannot see this fault by its nature, where it cannot."""
 
@@ -48,25 +54,25 @@ class Plant(msgspec.Struct, frozen=True, kw_only=True):
     def apply(self, instance: Instance, scenario: Scenario) -> Iterator[Effect]:
         """Break the library until the context ends; yields what the fault does meanwhile."""
         effect = Effect()
-        bed = Bed(instance, effect)
+        bed: Ground = import_module(BEDS[instance.backend.name]).Bed(instance, effect)
         try:
-            with recorded(instance, effect):
+            with bed.recorded():
                 self.install(bed)
                 yield effect
         finally:
             bed.patches.undo()
 
 
-def _nothing(_bed: Bed) -> None:
+def _nothing(_bed: Ground) -> None:
     """Leaves the library as it is."""
 
 
 NOTHING = Plant(name="nothing", title="the library as it is, its outputs recorded", install=_nothing)
-"""The control: what a run puts out where nothing was planted."""
+"""The control, in any library: what a run puts out where nothing was planted."""
 
 
 def named(name: str) -> Plant:
-    """The plant of this name.
+    """The plant of mlx-lm of this name.
 
     Raises:
         UsageError: there is none.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import msgspec
 
@@ -16,7 +15,7 @@ from mlxdiag.audit.cell import Cell, Scenario
 from mlxdiag.audit.judge.judge import judge
 from mlxdiag.audit.judge.passes import Passes
 from mlxdiag.audit.plants.outputs import Effect
-from mlxdiag.audit.plants.plant import NOTHING
+from mlxdiag.audit.plants.plant import NOTHING, Plant
 from mlxdiag.models.adapter import Instance
 
 
@@ -67,32 +66,23 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(self.cell.oracles) or (("crash",) if self.cell.result == "crash" else ())
 
 
-def control(
-    instance: Instance, scenario: Scenario, *, noise: float, seed: int = 0, nothing: Any = NOTHING
-) -> tuple[Cell, Effect]:
+def control(instance: Instance, scenario: Scenario, *, noise: float, seed: int = 0) -> tuple[Cell, Effect]:
     """The cell with nothing planted, and the outputs of the model meanwhile."""
-    return _run(nothing, instance, scenario, noise, seed)
+    return _run(NOTHING, instance, scenario, noise, seed)
 
 
 def attempts(
-    instance: Instance,
-    scenario: Scenario,
-    plants: Iterable[Any],
-    *,
-    noise: float,
-    seed: int = 0,
-    nothing: Any = NOTHING,
+    instance: Instance, scenario: Scenario, plants: Iterable[Plant], *, noise: float, seed: int = 0
 ) -> Iterator[Attempt]:
     """Each plant that this scenario's path can reach, where its fault acts. Nothing where the cell does not
     pass without a plant: what fails anyway proves nothing.
 
-    `noise`: the family's noise floor, as `noise.floor` measures it. `nothing`: the plant of the same library
-    that plants nothing.
+    `noise`: the family's noise floor, as `noise.floor` measures it.
 
     Raises:
         Exception: as `judge`; where the code of a plant itself fails, too.
     """
-    right, healthy = control(instance, scenario, noise=noise, seed=seed, nothing=nothing)
+    right, healthy = control(instance, scenario, noise=noise, seed=seed)
     if right.result != "pass":
         return
     for plant in plants:
@@ -110,7 +100,9 @@ def attempts(
             )
 
 
-def _run(plant: Any, instance: Instance, scenario: Scenario, noise: float, seed: int) -> tuple[Cell, Effect]:
+def _run(
+    plant: Plant, instance: Instance, scenario: Scenario, noise: float, seed: int
+) -> tuple[Cell, Effect]:
     with plant.apply(instance, scenario) as effect:
         cell = judge(instance, scenario, noise=noise, seed=seed, passes=Passes(instance), plant=_IN_PLACE)
     return cell, effect

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlxdiag.audit.plants.plant import Plant
 from mlxdiag.audit.plants.torch import keys, masks, positions
-from mlxdiag.audit.plants.torch.bed import Bed, Install, TorchPlant
+from mlxdiag.audit.plants.torch.bed import Install
 
 _CONTENT = {"geometry": "shapes and counters are right; only what they hold is wrong"}
 _POSITION = {"visibility": "the right keys are attended, at a wrong position"}
@@ -14,20 +15,13 @@ _EVERYWHERE = {**_CONTENT, "parity": "where every path has the fault, the single
 _CROPS = ("trim", "reuse")
 
 
-def _nothing(_bed: Bed) -> None:
-    """Leaves the library as it is."""
-
-
-NOTHING = TorchPlant(name="nothing", title="the library as it is, its outputs recorded", install=_nothing)
-
-
 def _plant(
     name: str, title: str, install: Install, *groups: str, blind: Mapping[str, str] | None = None
-) -> TorchPlant:
-    return TorchPlant(name=name, title=title, install=install, groups=groups, blind=blind or {})
+) -> Plant:
+    return Plant(name=name, title=title, install=install, groups=groups, blind=blind or {})
 
 
-PLANTS: tuple[TorchPlant, ...] = (
+PLANTS: tuple[Plant, ...] = (
     _plant(
         "window-one-wide",
         "the window of sliding masks is one too wide",

@@ -5,7 +5,7 @@ import pytest
 from tests.audit.libraries.torch_cells import family
 
 from mlxdiag.audit.plants import trials  # isort: skip
-from mlxdiag.audit.plants.torch.plants import NOTHING, PLANTS  # isort: skip
+from mlxdiag.audit.plants.torch.plants import PLANTS  # isort: skip
 from mlxdiag.audit.schedules.scenarios import named  # isort: skip
 
 BY_NAME = {plant.name: plant for plant in PLANTS}
@@ -31,7 +31,7 @@ BY_NAME = {plant.name: plant for plant in PLANTS}
 )
 def test_a_planted_fault_is_found_by_the_oracle_that_can_see_it(plant, name, scenario, oracle):
     instance, _, floor = family(name)
-    (attempt,) = trials.attempts(instance, named(scenario), [BY_NAME[plant]], noise=floor, nothing=NOTHING)
+    (attempt,) = trials.attempts(instance, named(scenario), [BY_NAME[plant]], noise=floor)
     assert attempt.observable
     assert attempt.killed
     assert oracle in attempt.caught_by
