@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from mlxdiag.models import convert
 
 
@@ -39,8 +37,3 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
-
-
-def with_mlx(found: convert.Pair, model: Any) -> convert.Pair:
-    """The pair with another model on mlx-lm's side."""
-    return msgspec.structs.replace(found, mlx=msgspec.structs.replace(found.mlx, model=model))  # type: ignore[type-var]

@@ -22,7 +22,7 @@ def preload(deadly: dict[str, str] | None = None) -> Iterator[str]:
 
 def describe(device: str | None) -> Iterator[Any]:
     yield Described(
-        both=("dies", "good", "raises", "refuses", "slow"),
+        both=("dies", "exits", "good", "ours", "raises", "refuses", "slow", "unbuilt"),
         apart={"lonely": ("mlx-lm", "mlx-lm has no family lonely"), "wrapper": ("", "wraps good")},
         libraries={"mlx-lm": "1", "transformers": "2"},
         device="cpu",
@@ -36,10 +36,16 @@ def compare(family: str, scenarios: list[str], seed: int, device: str | None) ->
             "row": msgspec.to_builtins(Row(family=family, result="refused", library="mlx-lm", reason="no"))
         }
         return
+    if family == "unbuilt":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if family == "ours":
+        raise RuntimeError("our own fault")
     for scenario in scenarios:
         if scenario == "second":
             if family == "dies":
                 os.kill(os.getpid(), signal.SIGSEGV)
+            if family == "exits":
+                os._exit(7)
             if family == "raises":
                 raise RuntimeError("our own fault")
             if family == "slow":

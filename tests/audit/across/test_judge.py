@@ -176,6 +176,13 @@ def test_a_moved_head_is_found_behind_the_layers() -> None:
     assert (found.kind, "layer" in found.evidence, found.evidence["part"]) == ("logits", False, "lm_head")
 
 
+def test_a_moved_last_norm_is_found_though_the_embeddings_are_scaled_in_other_places() -> None:
+    """One library scales within the embedding, the other behind it: it differs, and means the same."""
+    with moved(pair("gemma3_text").mlx.model.model.norm, "weight", 1.5):
+        found = planted("gemma3_text")
+    assert (found.kind, "layer" in found.evidence, found.evidence["part"]) == ("logits", False, "norm")
+
+
 def test_rounded_weights_are_told_from_other_weights() -> None:
     """bfloat16 keeps eight bits: an embedding moves by 2**-9 of itself at most, the logits by about 0.01."""
     model = pair("llama").mlx.model

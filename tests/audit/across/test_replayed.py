@@ -76,6 +76,15 @@ def test_the_second_runs_trace_holds_the_first_one_as_its_reference() -> None:
     assert [parity.first for parity in parities if parity is not None] == [None, 8, 11, 12]
 
 
+@pytest.mark.parametrize(("kind", "later"), [("precision", "precision"), ("experts", None)])
+def test_what_is_only_rounded_is_called_so_at_every_step(kind: str, later: str | None) -> None:
+    """Of other kinds only the first wrong row tells: behind it all is wrong for the same reason."""
+    found, _ = mistral_run()
+    trace = replayed.traced(found.sides[1].ran[0].trace, found.compared, None, kind)
+    parities = [output.parity for entry in trace.entries for output in entry.output or []]
+    assert [parity.kind for parity in parities if parity is not None] == [None, kind, later, later]
+
+
 def test_a_rule_that_is_not_chosen_is_counted_as_hidden() -> None:
     report = replayed.report(mistral_run()[0], SOURCE, set())
     assert (report.findings, report.summary.hidden, report.summary.errors) == ([], 1, 0)

@@ -33,15 +33,18 @@ def test_every_family_has_one_row_and_the_counts_sum_up(run) -> None:
     across = run()
     assert {row.family: row.result for row in across.rows} == {
         "dies": "agree",
+        "exits": "agree",
         "good": "differ",
         "lonely": "lacks",
+        "ours": "unjudged",
         "raises": "agree",
         "refuses": "refused",
         "slow": "agree",
+        "unbuilt": "crash",
         "wrapper": "apart",
     }
-    assert sum(across.families().values()) == 7
-    assert sum(across.tally().values()) == len(across.cells) == 12
+    assert sum(across.families().values()) == 10
+    assert sum(across.tally().values()) == len(across.cells) == 15
     assert [cell.scenario for cell in across.cells[:3]] == list(SCENARIOS)
 
 
@@ -50,6 +53,24 @@ def test_a_worker_that_dies_loses_one_cell_and_the_rest_goes_on(run) -> None:
     assert results(across, "dies") == ["agree", "crash", "agree"]
     assert "SIGSEGV" in across.cells[1].reason
     assert across.rows[0].noise == {"mlx-lm": 1e-6}
+
+
+def test_a_worker_that_is_ended_inside_a_call_is_a_crash(run) -> None:
+    across = run("exits")
+    assert results(across, "exits") == ["agree", "crash", "agree"]
+    assert across.cells[1].reason == "the process ended with exit code 7"
+
+
+def test_a_family_that_no_worker_can_build_has_a_row_and_no_cells(run) -> None:
+    across = run("unbuilt,ours")
+    assert across.cells == []
+    assert {row.family: (row.result, row.reason) for row in across.rows} == {
+        "ours": (
+            "unjudged",
+            "building the model: not judged: mlxdiag failed on it: RuntimeError: our own fault",
+        ),
+        "unbuilt": ("crash", "building the model: the process died of SIGSEGV"),
+    }
 
 
 def test_a_worker_that_is_too_slow_is_killed(run) -> None:

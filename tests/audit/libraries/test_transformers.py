@@ -1,5 +1,6 @@
 """transformers under the audit: what is right passes, what is refused is no fault, what is broken is seen."""
 
+import numpy as np
 import pytest
 
 from tests.audit.libraries.torch_cells import cell, family, line
@@ -44,6 +45,16 @@ def test_what_the_library_declines_is_no_fault(name, scenario, says):
     found = cell(name, scenario)
     assert found.result == "unsupported"
     assert says in found.reason
+
+
+def test_a_convolution_that_was_not_fed_yet_is_not_taken_at_its_word():
+    """It knows only then that it will have no recurrent state, and says no until it does."""
+    instance = family("lfm2")[0]
+    (held,) = caches = instance.new_cache()
+    assert not all(layer.is_croppable for layer in held.cache.layers)
+    assert table.named("transformers").untrimmable(caches) is None
+    instance.forward(np.arange(1, 6)[None], caches)
+    assert all(layer.is_croppable for layer in held.cache.layers)
 
 
 def test_a_crop_behind_a_crop_loses_keys_without_a_word():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
+import torch
 
 from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.distributed.distributed import audit_distributed
-from mlxdiag.audit.distributed.told import TENSOR
+from mlxdiag.audit.distributed.told import TENSOR, Told
+from mlxdiag.audit.distributed.torchrun.rank import TorchrunRank, last
 
 FAULTY = (sys.executable, "-m", "tests.audit.distributed.torchrun.faulty_rank")
 TOKENS = 2 * 5 * 19
@@ -68,3 +72,34 @@ def test_what_fails_alike_in_both_ranks_does_not_end_them(found: dict[str, Cell]
     # Had they ended, it would be one rank's.
     assert cell.reason.startswith("every rank, fresh over the window: AttributeError")
     assert cell.where.startswith("transformers/models/qwen2/modeling_qwen2.py:")
+
+
+def test_ranks_that_fail_in_unlike_ways_or_at_unlike_places_do_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda count: count.mul_(2))
+    own = Told("llama", TENSOR, "failed", during="splitting", error="ValueError")
+    rank = TorchrunRank(tmp_path, 0, 0)
+    answers = {
+        "alike": own,
+        "error": msgspec.structs.replace(own, error="KeyError"),
+        "during": msgspec.structs.replace(own, during="building"),
+        "state": msgspec.structs.replace(own, state="done"),
+    }
+    agreed = {}
+    for name, answer in answers.items():
+        (tmp_path / "1.jsonl").write_bytes(msgspec.json.encode(answer) + b"\n")
+        agreed[name] = rank.agreed(own)
+    assert agreed == {"alike": True, "error": False, "during": False, "state": False}
+
+
+def test_a_rank_has_not_ended_an_item_that_it_has_only_begun(tmp_path: Path) -> None:
+    report, ended = tmp_path / "1.jsonl", Told("llama", TENSOR, "done")
+    words = [Told("gemma", TENSOR, "done"), Told("llama", TENSOR, "begun"), ended]
+    lines = [msgspec.json.encode(word) + b"\n" for word in words]
+    report.write_bytes(b"".join(lines[:2]))
+    assert last(report, ended) is None
+    report.write_bytes(b"".join(lines)[:-1])
+    assert last(report, ended) is None
+    report.write_bytes(b"".join(lines))
+    assert last(report, ended) == ended
