@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from mlxdiag.audit.across import meaning
 from mlxdiag.audit.across.cell import CODE
 from mlxdiag.audit.across.compared import Compared, Unlike, compare
 from mlxdiag.audit.across.parting import Parting, find
+from mlxdiag.audit.across.sentences import ends, span
 from mlxdiag.audit.across.watched import WatchedReplay, Watching
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.errors import UnjudgedError
@@ -167,19 +167,8 @@ def _explained(parity: Parity, compared: Compared, parting: Parting | None, kind
     if unlike is None:
         return told
     return msgspec.structs.replace(
-        told, query=unlike.position, seen=_ends(unlike.second), seen_there=_ends(unlike.first)
+        told, query=unlike.position, seen=ends(unlike.second), seen_there=ends(unlike.first)
     )
-
-
-def _ends(positions: Sequence[int]) -> list[int]:
-    """First and last of each run of positions, in turns."""
-    ends: list[int] = []
-    for at in positions:
-        if ends and at == ends[-1] + 1:
-            ends[-1] = at
-        else:
-            ends += [at, at]
-    return ends
 
 
 def report(replayed: Replayed, source: str, codes: set[str]) -> Report:
@@ -249,17 +238,11 @@ def _seen(replayed: Replayed, unlike: Unlike) -> str:
     geometry = replayed.sides[0].instance.geometry
     wanted = meaning.meant(geometry, unlike)
     sides = ", ".join(
-        f"{name} sees {_told(seen)}"
+        f"{name} sees {span(seen)}"
         for name, seen in zip(LIBRARIES, (unlike.first, unlike.second), strict=True)
     )
-    means = f"; the config means {_told(wanted)}" if wanted is not None else ""
+    means = f"; the config means {span(wanted)}" if wanted is not None else ""
     return f"Layer {unlike.layer}, position {unlike.position}: {sides}{means}."
-
-
-def _told(positions: Sequence[int]) -> str:
-    from mlxdiag.inspect.rules.md4.parity import spans
-
-    return spans(_ends(positions))
 
 
 def _numbers(replayed: Replayed) -> Section:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlxdiag.audit.across.cell import Kind
 from mlxdiag.audit.across.compared import Compared
 from mlxdiag.audit.across.parting import Parting
+from mlxdiag.inspect.rules.md4.parity import spans
 
 
 def sentence(
@@ -31,13 +34,17 @@ def sentence(
     return f"{opening}; {where}: first in {named}{after} (by {parting.by:.2g}, position {parting.position})"
 
 
-def span(positions: tuple[int, ...]) -> str:
+def span(positions: Sequence[int]) -> str:
     """`1-8`; holes as `0-3, 6-8`."""
-    spans: list[list[int]] = []
+    return spans(ends(positions))
+
+
+def ends(positions: Sequence[int]) -> list[int]:
+    """First and last of each run of ascending positions, in turns."""
+    found: list[int] = []
     for at in positions:
-        if spans and at == spans[-1][1] + 1:
-            spans[-1][1] = at
+        if found and at == found[-1] + 1:
+            found[-1] = at
         else:
-            spans.append([at, at])
-    told = (str(a) if a == b else f"{a}-{b}" for a, b in spans)
-    return ", ".join(told) or "nothing"
+            found += [at, at]
+    return found
