@@ -9,10 +9,9 @@ from pprint import pformat
 from mlxdiag.audit.repro import caller, looks, parts
 from mlxdiag.audit.repro.emit import Emitter
 from mlxdiag.audit.repro.library_calls import HELPERS
-from mlxdiag.audit.repro.subject import WIDTH, Subject, docstring, first_layers
+from mlxdiag.audit.repro.subject import WIDTH, Subject, docstring, drawn, first_layers, joined, tolerance
 from mlxdiag.audit.schedules.schedules import KEEP
 from mlxdiag.models.adapter import Instance, Skipped
-from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
 from mlxdiag.replay.ops import Cut, Event, Evict, Plan
 
 GENERATED = 16
@@ -25,8 +24,7 @@ def compose(subject: Subject) -> str:
     Raises:
         UnjudgedError: drafts that the library's loop cannot make.
     """
-    text = "\n\n".join(part.rstrip("\n") for part in _parts(subject))
-    return text.rstrip() + "\n"
+    return joined(_parts(subject))
 
 
 def _parts(subject: Subject) -> Iterator[str]:
@@ -127,23 +125,20 @@ def _imported(module: str, name: str) -> str:
 
 
 def _settings(subject: Subject, checks: list[str]) -> str:
+    from mlx.utils import tree_flatten
+
     from mlxdiag.models.mlx.families import EMPTIED
 
     instance = subject.instance
-    draw = DRAWS.get(instance.geometry.architecture, Draw())
+    names = [name for name, _ in tree_flatten(instance.model.parameters())]
     lines = [
         f"TITLE = {subject.title!r}",
         f"RAISES = {subject.raises!r}  # the exception that is the fault, where it is one",
-        f"SEED = {subject.seed}",
-        f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
-        f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
-        f"MEANS = {dict(draw.vectors)!r}",
+        *drawn(instance, subject.seed, names),
         f"EMPTIED = {EMPTIED.get(instance.geometry.architecture)!r}  # ids beyond a tiny vocabulary",
     ]
     if "against_the_single_pass" in checks:
-        lines.append(
-            f"TOLERANCE = {subject.tolerance:.3g}  # of the spread of the logits: far above rounding"
-        )
+        lines.append(tolerance(subject.tolerance))
     if longest := _drafts(subject.plan):
         first = next(op.feeds[0] for op in subject.plan.forwards)
         prompt = [int(i) for i in subject.prompts[first.seq].of(first.codes)]
@@ -152,15 +147,6 @@ def _settings(subject: Subject, checks: list[str]) -> str:
         lines.append(f"LAYERS = {first_layers(subject)!r}  # index, kind, window, pinned keys")
     lines.append(f"CONFIG = {pformat(instance.config, width=WIDTH - 10, compact=True)}")
     return "\n".join(lines)
-
-
-def _sharper(instance: Instance, query: float) -> dict[str, float]:
-    from mlx.utils import tree_flatten
-
-    owners = [name.split(".")[-2] for name, _ in tree_flatten(instance.model.parameters()) if "." in name]
-    normed = any(owner in QUERY_NORMS for owner in owners)
-    found = {owner: sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
-    return {owner: factor for owner, factor in found.items() if factor != 1.0}
 
 
 def _run(masks: bool, samples: bool) -> str:
@@ -178,16 +164,7 @@ def _run(masks: bool, samples: bool) -> str:
             1,
         )
     if samples:
-        text = text.replace("(self, cache, rows", "(self, cache, rows, sampled=()").replace(
-            "        self.columns = []\n", "        self.columns, self.sampled = [], []\n"
-        )
-        text = text.replace(
-            "        self.forwards += 1\n",
-            "            if seq in sampled:\n"
-            "                taken = logits[r, sampled[seq]]\n"
-            "                self.sampled.append((seq, list(self.held[seq]), taken, sampled[seq]))\n"
-            "        self.forwards += 1\n",
-        )
+        text = parts.sampling(text.replace("(self, cache, rows", "(self, cache, rows, sampled=()"))
     return text
 
 

@@ -107,6 +107,20 @@ class Run:
         del self.held[seq][-tokens:]
 '''
 
+
+def sampling(run: str) -> str:
+    """The source of a `Run` of either library, whose `feed` also keeps the rows that were `sampled`."""
+    return run.replace(
+        "        self.columns = []\n", "        self.columns, self.sampled = [], []\n"
+    ).replace(
+        "        self.forwards += 1\n",
+        "            if seq in sampled:\n"
+        "                taken = logits[r, sampled[seq]]\n"
+        "                self.sampled.append((seq, list(self.held[seq]), taken, sampled[seq]))\n"
+        "        self.forwards += 1\n",
+    )
+
+
 NO_SPY = """\
 class Spy:
     forward = 0

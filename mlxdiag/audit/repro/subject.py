@@ -1,12 +1,14 @@
-"""What a script is made of, and what it says of itself, in whatever library."""
+"""What a script is made of, and what it says of itself and of its weights, in whatever library."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 
 import msgspec
 
 from mlxdiag.models.adapter import Instance
+from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
 from mlxdiag.replay.ops import Forward, Plan
 from mlxdiag.replay.prompts import Prompt
 
@@ -63,8 +65,38 @@ def docstring(subject: Subject, checks: list[str], needs: str = "mlx-lm") -> str
         f"Needs {needs} and nothing else: no checkpoint, no network, tiny random weights.",
         "Exit code: 0 right, 1 the fault is there, 2 it could not run.",
     ]
+    return quoted(lines)
+
+
+def quoted(lines: Iterable[str]) -> str:
+    """These lines as the docstring of a script."""
     body = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{body}\n"""'
+
+
+def joined(parts: Iterable[str]) -> str:
+    """The parts of a script, a blank line between them."""
+    return "\n\n".join(part.rstrip("\n") for part in parts).rstrip() + "\n"
+
+
+def drawn(instance: Instance, seed: int, names: Iterable[str]) -> list[str]:
+    """Constants that say how the weights are drawn. `names`: of the parameters."""
+    draw = DRAWS.get(instance.geometry.architecture, Draw())
+    owners = dict.fromkeys(name.split(".")[-2] for name in names if "." in name)
+    normed = any(owner in QUERY_NORMS for owner in owners)
+    factors = {owner: sharpness(owner, normed, draw.query) for owner in owners}
+    sharper = {owner: factor for owner, factor in factors.items() if factor != 1.0}
+    return [
+        f"SEED = {seed}",
+        f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
+        f"SHARPER = {sharper!r}  # weights of queries, by their module",
+        f"MEANS = {dict(draw.vectors)!r}",
+    ]
+
+
+def tolerance(relative: float) -> str:
+    """The constant that logits are held against."""
+    return f"TOLERANCE = {relative:.3g}  # of the spread of the logits: far above rounding"
 
 
 def first_layers(subject: Subject) -> list[tuple[int, str, int | None, int]]:

@@ -15,7 +15,7 @@ from mlxdiag.audit.distributed.torchrun import split
 from mlxdiag.audit.distributed.torchrun.launch import TorchrunLaunch
 from mlxdiag.audit.judge import noise
 from mlxdiag.audit.libraries import table
-from mlxdiag.audit.repro.subject import WIDTH
+from mlxdiag.audit.repro.subject import WIDTH, joined, quoted, tolerance
 from mlxdiag.audit.repro.transformers import parts
 from mlxdiag.audit.repro.transformers.model import Model, head_lines, weights
 from mlxdiag.errors import UnjudgedError
@@ -143,8 +143,7 @@ def compose(found: Fault, seed: int = 0) -> str:
     instance: Any = table.named("transformers").tiny(family, seed, "cpu")
     if isinstance(instance, Skipped):
         raise UnjudgedError(f"{family}: {instance}")
-    text = "\n\n".join(part.rstrip("\n") for part in _parts(found, instance, kind, seed))
-    return text.rstrip() + "\n"
+    return joined(_parts(found, instance, kind, seed))
 
 
 def _parts(found: Fault, instance: Any, kind: str, seed: int) -> Iterator[str]:
@@ -170,8 +169,7 @@ def _parts(found: Fault, instance: Any, kind: str, seed: int) -> Iterator[str]:
             f"HOW = {split.HOW[kind]!r}",
             f"LEFT_ALONE = {TorchrunLaunch.lost!r}  # what a rank says whose peer is gone",
             *weights(instance, seed),
-            f"TOLERANCE = {noise.tolerance(noise.floor(instance, seed)):.3g}"
-            "  # of the spread of the logits: far above rounding",
+            tolerance(noise.tolerance(noise.floor(instance, seed))),
             *made.lines(),
             f"TOKENS = {pformat(tokens(instance, seed).tolist(), width=WIDTH - 10, compact=True)}",
             f"SCHEDULES = {pformat(SCHEDULES, width=WIDTH - 10, sort_dicts=False)}  # rows, and pieces",
@@ -196,5 +194,4 @@ def _docstring(found: Fault, instance: Any, kind: str) -> str:
         f"It starts torchrun itself, with {RANKS} processes that meet on the loopback.",
         "Exit code: 0 right, 1 the fault is there, 2 it could not run.",
     ]
-    body = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{body}\n"""'
+    return quoted(lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlxdiag.audit.repro import looks as shared
-from mlxdiag.audit.repro.subject import Subject, docstring, first_layers
+from mlxdiag.audit.repro.subject import Subject, docstring, first_layers, tolerance
 from mlxdiag.audit.repro.transformers import caller, looks, parts, run
 from mlxdiag.audit.repro.transformers.emit import TorchEmitter
 from mlxdiag.audit.repro.transformers.model import Model, head_lines, weights
@@ -114,9 +114,7 @@ def _checks(subject: Subject, *, samples: bool) -> list[str]:
 def _settings(subject: Subject, made: Model, checks: list[str]) -> str:
     lines = [f"TITLE = {subject.title!r}", *weights(subject.instance, subject.seed)]
     if "against_the_single_pass" in checks:
-        lines.append(
-            f"TOLERANCE = {subject.tolerance:.3g}  # of the spread of the logits: far above rounding"
-        )
+        lines.append(tolerance(subject.tolerance))
     if "by_sight" in checks:
         lines.append(f"LAYERS = {first_layers(subject)!r}  # index, kind, window, pinned keys")
     lines += made.lines()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from mlxdiag.audit.repro.subject import WIDTH
+from mlxdiag.audit.repro.subject import WIDTH, joined, quoted, tolerance
 from mlxdiag.audit.repro.transformers import parts
 from mlxdiag.audit.repro.transformers.model import Model, weights
 
@@ -102,8 +102,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(driven: Driven) -> str:
     """The text of the script."""
-    text = "\n\n".join(part.rstrip("\n") for part in _parts(driven))
-    return text.rstrip() + "\n"
+    return joined(_parts(driven))
 
 
 def _parts(driven: Driven) -> Iterator[str]:
@@ -120,8 +119,7 @@ def _parts(driven: Driven) -> Iterator[str]:
         "Needs torch and transformers and nothing else: no checkpoint, no network, tiny random weights.",
         "Exit code: 0 right, 1 the fault is there, 2 it could not run.",
     ]
-    body = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
-    yield f'#!/usr/bin/env python3\n"""{body}\n"""'
+    yield "#!/usr/bin/env python3\n" + quoted(lines)
     imports = [
         "from transformers import GenerationConfig",
         "from transformers.generation.configuration_utils import ContinuousBatchingConfig",
@@ -131,7 +129,7 @@ def _parts(driven: Driven) -> Iterator[str]:
     settings = [
         f"TITLE = {title!r}",
         *weights(driven.instance, driven.seed),
-        f"TOLERANCE = {driven.tolerance:.3g}  # of the spread of the logits: far above rounding",
+        tolerance(driven.tolerance),
         f"NEW = {torch_drivers.NEW}",
         f"PROMPTS = {pformat(driven.prompts, width=WIDTH - 10, compact=True)}",
         *made.lines(),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pprint import pformat
 from typing import Any
 
-from mlxdiag.audit.repro.subject import WIDTH
+from mlxdiag.audit.repro.subject import WIDTH, drawn
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.configs.draws import DRAWS, QUERY_NORMS, Draw, sharpness
 
 
 class Model:
@@ -61,15 +60,10 @@ def _recorded(text: Any, defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def weights(instance: Any, seed: int) -> list[str]:
-    """Constants that say how the weights are drawn."""
-    draw = DRAWS.get(instance.geometry.architecture, Draw())
-    return [
-        f"SEED = {seed}",
-        f"ATTENTION = {instance.attention!r}",
-        f"SCALED_EMBEDDING = {draw.scaled_embedding}  # the model multiplies by the root of the width",
-        f"SHARPER = {_sharper(instance, draw.query)!r}  # weights of queries, by their module",
-        f"MEANS = {dict(draw.vectors)!r}",
-    ]
+    """Constants that say which attention runs, and how the weights are drawn."""
+    names = (name for name, _ in instance.model.named_parameters())
+    first, *rest = drawn(instance, seed, names)
+    return [first, f"ATTENTION = {instance.attention!r}", *rest]
 
 
 def head_lines(instance: Any) -> str:
@@ -81,13 +75,6 @@ def head_lines(instance: Any) -> str:
         "    HEAD = torch.randn((rows, width), generator=torch.Generator().manual_seed(SEED + 1))\n"
         "    HEAD = HEAD * width**-0.5  # it makes no logits: hidden states are looked at from here\n"
     )
-
-
-def _sharper(instance: Any, query: float) -> dict[str, float]:
-    owners = [name.split(".")[-2] for name, _ in instance.model.named_parameters() if "." in name]
-    normed = any(owner in QUERY_NORMS for owner in owners)
-    found = {owner: sharpness(owner, normed, query) for owner in dict.fromkeys(owners)}
-    return {owner: factor for owner, factor in found.items() if factor != 1.0}
 
 
 def _shown(value: Any) -> str:

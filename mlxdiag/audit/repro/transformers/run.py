@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlxdiag.audit.repro.parts import sampling
 from mlxdiag.audit.repro.transformers import parts
 
 _FEED = "def feed(self, held, rows):\n"
@@ -41,13 +42,5 @@ def text(fresh: str, logits: str, *, masks: bool, hidden: bool, samples: bool, c
         )  # fmt: skip
     if samples:
         more.append("sampled={}")
-        source = source.replace(
-            "        self.columns = []\n", "        self.columns, self.sampled = [], []\n"
-        ).replace(
-            "        self.forwards += 1\n",
-            "            if seq in sampled:\n"
-            "                taken = logits[r, sampled[seq]]\n"
-            "                self.sampled.append((seq, list(self.held[seq]), taken, sampled[seq]))\n"
-            "        self.forwards += 1\n",
-        )
+        source = sampling(source)
     return source.replace(_FEED, _FEED.replace("rows)", ", ".join(["rows", *more]) + ")")) if more else source
