@@ -4,9 +4,11 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models import cache
 
+from mlxdiag.audit.judge.capped import lacking
 from mlxdiag.audit.judge.judge import judge
 from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.models.mlx import zoo
+from mlxdiag.traces.types import Attention
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +82,10 @@ def test_windowed_layers_below_the_cap_that_lose_their_window_are_a_fault(scenar
     assert found.result == "fail"
     assert found.evidence["layers"] == [0, 2]
     assert "MD305" in found.codes
+
+
+def test_queries_that_lack_a_key_are_counted_once_each():
+    lost = [(0, 3, 1), (0, 3, 2), (0, 4, 1), (1, 3, 0)]
+    assert lacking(Attention(), lost).totals == {"missing": 4, "wrong_queries": 3}
+    held = Attention(missing=[[0, 3, 1]], totals={"missing": 9, "wrong_queries": 5})
+    assert lacking(held, lost).totals == {"missing": 12, "wrong_queries": 5}

@@ -38,6 +38,7 @@ def test_what_the_library_does_right_passes(name, scenario):
     [
         ("gemma3_text", "trim-after-wrap-chunk", "does not track past states"),
         ("gemma3_text", "static-trim", "is_croppable is false here (StaticSlidingWindowLayer)"),
+        ("qwen3_next", "speculative-before-wrap", "is_croppable is false here (LinearAttentionLayer)"),
         ("gemma3_text", "quantized-cache", "only supported for models with only full attention layers"),
     ],
 )

@@ -57,6 +57,18 @@ def test_what_is_right_is_said_to_be_right(tmp_path, capsys, name, scenario, cod
     assert "OK: the fault is not there" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "scenario", "made"),
+    [
+        ("gemma3_text", "static-chunks", "StaticCache"),
+        ("llama", "quantized-cache", "QuantizedCache"),
+        ("llama", "chunks-not-dividing", "DynamicCache"),
+    ],
+)
+def test_a_script_runs_on_the_cache_that_its_scenario_is_about(name, scenario, made):
+    assert f"self.cache, self.mask = {made}(" in control(name, scenario, ["MD402"])
+
+
 def test_a_window_one_too_wide_is_seen_by_sight(tmp_path, monkeypatch, capsys):
     path = written(tmp_path, control("gemma3_text", "chunks-above-window", ["MD302"]))
     right = masking_utils.sliding_window_overlay
