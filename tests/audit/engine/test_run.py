@@ -247,7 +247,7 @@ def test_cells_of_a_library_whose_files_were_changed_are_stale_under_the_same_ve
     kept = tmp_path / "cells"
     assert audited("good", resume=kept).sources == {"mlx-lm": "0a"}
     monkeypatch.setenv("STANDIN_SOURCE", "0b")
-    with pytest.raises(UnreadableError, match=r"other sources \(mlx-lm 0a, now mlx-lm 0b\)"):
+    with pytest.raises(UnreadableError, match=r"with other sources \(mlx-lm 0a, now mlx-lm 0b\)"):
         audited("good", resume=kept)
 
 
