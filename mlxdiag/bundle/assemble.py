@@ -12,8 +12,9 @@ import msgspec
 from mlxdiag import __version__
 from mlxdiag.bundle.collect import environment, inputs, modelcard, summary, tokenlines
 from mlxdiag.bundle.collect.projects import Project
+from mlxdiag.bundle.detect import detector, facts
 from mlxdiag.bundle.pack import archive, parts
-from mlxdiag.bundle.redact import detector, facts, ledger
+from mlxdiag.bundle.redact import ledger
 from mlxdiag.bundle.redact import trace as traces
 from mlxdiag.bundle.redact.ledger import Ledger
 from mlxdiag.bundle.redact.lines import RECORDS, Lines, people

@@ -70,7 +70,7 @@ def main(
     """
     from mlxdiag.bundle.assemble import Order, make
     from mlxdiag.bundle.collect.projects import GENERIC, PROJECTS
-    from mlxdiag.bundle.redact.detector import MAY_STAY
+    from mlxdiag.bundle.detect.detector import MAY_STAY
 
     target = GENERIC if project is None else PROJECTS[one_of("for", project, tuple(PROJECTS))]
     logs = log or []

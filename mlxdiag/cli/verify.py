@@ -33,9 +33,9 @@ def main(
 
     It is read in memory only; what climbs out of its folder, links, or unpacks to too much is refused with 3.
     """
+    from mlxdiag.bundle.detect import facts
     from mlxdiag.bundle.pack import check, opening
     from mlxdiag.bundle.pack.beside import beside
-    from mlxdiag.bundle.redact import facts
 
     one_of("format", format, FORMATS)
     refuse_overwriting(output, force)

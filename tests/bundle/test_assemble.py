@@ -6,8 +6,8 @@ import pytest
 
 from mlxdiag.bundle import assemble
 from mlxdiag.bundle.collect import inputs
+from mlxdiag.bundle.detect.facts import Facts
 from mlxdiag.bundle.pack.check import problems
-from mlxdiag.bundle.redact.facts import Facts
 from mlxdiag.errors import UnreadableError, UsageError
 from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace

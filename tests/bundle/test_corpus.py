@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlxdiag.bundle.redact import detector
-from mlxdiag.bundle.redact.facts import Facts
+from mlxdiag.bundle.detect import detector
+from mlxdiag.bundle.detect.facts import Facts
 from mlxdiag.bundle.redact.ledger import Ledger
 from mlxdiag.bundle.redact.lines import Lines, people
 from tests.bundle.cleaning import cleaned, messages

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from mlxdiag.bundle.collect import modelcard
-from mlxdiag.bundle.redact import detector
-from mlxdiag.bundle.redact.facts import Facts
+from mlxdiag.bundle.detect import detector
+from mlxdiag.bundle.detect.facts import Facts
 from mlxdiag.bundle.redact.trace import Redactor
 from tests.bundle.cleaning import messages
 from tests.bundle.corpus import structured

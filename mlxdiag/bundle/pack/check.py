@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from mlxdiag.bundle.detect import detector
+from mlxdiag.bundle.detect.facts import Facts
 from mlxdiag.bundle.pack import archive, parts
-from mlxdiag.bundle.redact import detector
-from mlxdiag.bundle.redact.facts import Facts
 from mlxdiag.errors import UnreadableError
 from mlxdiag.traces.blocks import Blocks
 from mlxdiag.traces.stream import Stream

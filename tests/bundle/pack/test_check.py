@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from mlxdiag.bundle.detect.facts import Facts
 from mlxdiag.bundle.pack.archive import MANIFEST, manifest
 from mlxdiag.bundle.pack.check import problems
-from mlxdiag.bundle.redact.facts import Facts
 from tests.bundle.orders import made
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact import figures
+from mlxdiag.bundle.detect import figures
 from mlxdiag.bundle.redact.settings import DEEPEST, KINDS, MOST_LAYERS, Settings, is_name, names_of
 from mlxdiag.models.catalogue import CATALOGUE
 from mlxdiag.models.configs import geometry

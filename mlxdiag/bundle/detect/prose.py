@@ -65,5 +65,5 @@ def _names() -> frozenset[str]:
 
 
 def _listed(name: str) -> list[str]:
-    text = files("mlxdiag.bundle.redact").joinpath(name).read_text("utf-8")
+    text = files("mlxdiag.bundle.detect").joinpath(name).read_text("utf-8")
     return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]

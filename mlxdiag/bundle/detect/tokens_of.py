@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from urllib.parse import unquote, urlsplit
 
-from mlxdiag.bundle.redact import noise, numbers_in, spelt
+from mlxdiag.bundle.detect import noise, numbers_in, spelt
 
 PUBLIC_HOSTS = frozenset({"github.com", "huggingface.co", "docs.python.org", "ml-explore.github.io"})
 PUBLIC_OWNERS = frozenset(

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.tokens_of import private
+from mlxdiag.bundle.detect.tokens_of import private
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from mlxdiag.bundle.redact import figures, prose, tokens_of
-from mlxdiag.bundle.redact.facts import Facts
-from mlxdiag.bundle.redact.numbers_in import ROW
+from mlxdiag.bundle.detect import figures, prose, tokens_of
+from mlxdiag.bundle.detect.facts import Facts
+from mlxdiag.bundle.detect.numbers_in import ROW
 
 CODE = (".py",)
 """Programs that the reproduction wrote: no prose is looked for in them."""

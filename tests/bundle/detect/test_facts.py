@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 
-from mlxdiag.bundle.redact.facts import Facts, of_this_machine
+from mlxdiag.bundle.detect.facts import Facts, of_this_machine
 
 ENVIRON = {
     "USER": "zorblax",

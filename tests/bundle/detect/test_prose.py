@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.prose import private
+from mlxdiag.bundle.detect.prose import private
 
 
 @pytest.mark.parametrize(

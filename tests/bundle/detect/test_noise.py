@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.noise import is_noise
+from mlxdiag.bundle.detect.noise import is_noise
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.spelt import private
+from mlxdiag.bundle.detect.spelt import private
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.numbers_in import private
+from mlxdiag.bundle.detect.numbers_in import private
 
 
 @pytest.mark.parametrize(

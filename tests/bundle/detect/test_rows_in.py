@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlxdiag.bundle.redact.rows_in import private
+from mlxdiag.bundle.detect.rows_in import private
 
 
 @pytest.mark.parametrize(

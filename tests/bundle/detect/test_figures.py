@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mlxdiag.bundle.redact import figures
+from mlxdiag.bundle.detect import figures
 from mlxdiag.traces.types import Attention, Parity
 
 HEAD = "schema: mlxdiag.trace/1\nsteps:\n"

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import ast
 import json
+from pathlib import Path
 
 import pytest
 
-from mlxdiag.bundle.redact import detector
-from mlxdiag.bundle.redact.facts import Facts
+from mlxdiag.bundle import detect, redact
+from mlxdiag.bundle.detect import detector
+from mlxdiag.bundle.detect.facts import Facts
 
 NOBODY = Facts()
 
@@ -89,3 +92,23 @@ def test_places_are_told_and_texts_are_not():
     assert "zorblax" not in str(hit)
     (hit,) = detector.scan({"tokens.jsonl": b'{"step": 1}\n{"step": 2, "text": "kiwi"}\n'}, NOBODY)
     assert (hit.member, hit.line) == ("tokens.jsonl", 2)
+
+
+@pytest.mark.parametrize(("one", "other"), [(detect, redact), (redact, detect)])
+def test_it_shares_no_code_with_the_cleaning(one, other):
+    files = sorted(Path(one.__path__[0]).glob("*.py"))
+    assert len(files) > 5
+    for path in files:
+        assert not [name for name in imported(path) if name.startswith(other.__name__)], path.name
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of what a file imports from, and of what it takes from there."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, path.name
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mlxdiag.bundle.redact import rows_in
+from mlxdiag.bundle.detect import rows_in
 
 ROW = "a row of numbers that is no shape"
 """The kind that may be token ids."""
