@@ -17,9 +17,10 @@ from mlxdiag.bundle.pack import archive, parts
 from mlxdiag.bundle.redact import ledger
 from mlxdiag.bundle.redact import trace as traces
 from mlxdiag.bundle.redact.ledger import Ledger
-from mlxdiag.bundle.redact.lines import RECORDS, Lines, people
+from mlxdiag.bundle.redact.lines import Lines, people
 from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.pseudonym import Pseudonyms
+from mlxdiag.bundle.redact.records import COMMAND
 from mlxdiag.bundle.redact.rules import what
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
 from mlxdiag.bundle.reproduce import controls, reproduction, serving
@@ -30,7 +31,6 @@ from mlxdiag.traces.types import Entry, Header, Trace
 
 NAME_IN_HINTS = "bundle.zip"
 """What findings call the file, in the commands that they propose."""
-_COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
 _ERROR = re.compile(r".*(?:Error|Exception|libc\+\+abi|Fatal error|panicked at)\b.*:")
 _NUMBERED = re.compile(r" *\d+\| ")
 MOST_COMMANDS = 5
@@ -241,7 +241,7 @@ def _described(
         parts=listed,
         removed=tuple(removed),
         logs=tuple(logs),
-        commands=tuple(text for text in texts if _COMMAND.match(text))[:MOST_COMMANDS],
+        commands=tuple(text for text in texts if COMMAND.match(text))[:MOST_COMMANDS],
         errors=tuple(dict.fromkeys(text.strip() for text in texts if _ERROR.match(text))),
     )
     whole["summary.md"] = summary.render(told, order.project, __version__).encode()

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 
-from mlxdiag.bundle.redact import counters
+from mlxdiag.bundle.redact import counters, wordlists
 
 STRONG = frozenset(
     (
@@ -138,10 +137,9 @@ def _is_known(words: list[str]) -> bool:
 @cache
 def _pieces() -> frozenset[tuple[str, ...]]:
     """Every three words in a row of `phrases.txt`."""
-    text = files("mlxdiag.bundle.redact").joinpath("phrases.txt").read_text("utf-8")
     found: set[tuple[str, ...]] = set()
-    for line in text.splitlines():
-        for run in _runs(line) if not line.startswith("#") else ():
+    for line in wordlists.lines("phrases.txt"):
+        for run in _runs(line):
             words = [word for _, _, word in run]
             found.update(tuple(words[i : i + PIECE]) for i in range(len(words) - PIECE + 1))
     return frozenset(found)

@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from mlxdiag.bundle.redact.publishers import is_public
 from mlxdiag.bundle.redact.vocabulary import Vocabulary
-from mlxdiag.bundle.redact.wordlists import section as words_of
+from mlxdiag.bundle.redact.wordlists import section
 
 Put = Callable[[str, str, str], str]
 
-PLAIN = frozenset(words_of("commands.txt", "plain"))
+PLAIN = section("commands.txt", "plain")
 """Words that may stand outside of an option."""
 MODULE = re.compile(r"(?:mlx|mlx_lm|mlx_vlm|vllm|sglang|transformers|torch)(?:\.[a-z_]+){0,4}\Z")
 VERSIONED = re.compile(r"[A-Za-z][\w-]*(?:[=<>~!]=\d[\w.]*)\Z")
-CHOICES = frozenset(words_of("commands.txt", "choices"))
+CHOICES = section("commands.txt", "choices")
 """Values that a person picks and does not make up."""
 
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*(?==|\s|$)")
@@ -26,7 +26,6 @@ _PIECE = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"?|'[^']*'?|[^\s\"']|[\"'])+")
 _VALUE = re.compile(r"-?\d[\d.,]{0,11}[kKmMgG]?\Z")
 _ASSIGNED = re.compile(r"[A-Z][A-Z0-9_]*=")
 _OPERATORS = frozenset(("&&", "||", "|", ";", ">", ">>", "<", "&", "\\", "2>&1"))
-_QUOTED_END = re.compile(r"[,)\]}:;]\Z")
 
 
 def is_flagged(text: str) -> bool:
@@ -50,8 +49,8 @@ def clean(text: str, hidden: re.Pattern[str], vocabulary: Vocabulary, put: Put, 
         if flag is not None or piece.startswith("--"):
             name, equals, value = piece.partition("=")
             active, expects, repeats = True, not equals, False
-            kept = equals and not _may_stay(value, hidden, vocabulary)
-            done.append(name + equals + put("positional", value, "[value]") if kept else piece)
+            goes = equals and not _may_stay(value, hidden, vocabulary)
+            done.append(name + equals + put("positional", value, "[value]") if goes else piece)
             continue
         stays = (
             not active

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from mlxdiag.bundle.redact import heads, keyed
 from mlxdiag.bundle.redact.opened import RULER, Opened, begins_turn
-from mlxdiag.bundle.redact.records import RECORDS
+from mlxdiag.bundle.redact.records import COMMAND
 
 LONGEST_LINE = 8_000
 """Characters. A longer line is a request or an answer."""
@@ -32,7 +32,6 @@ BOXED = "│"
 """Begins the rows of rich's tracebacks, which cut long lines in the middle of a bracket."""
 _ONE_LINE = re.compile(r"llama_model_loader: - kv ")
 """Lines of which the program cuts off the end, and every line break with it."""
-_COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]{0,300}(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _BLANKS = re.compile(f" {{{MOST_BLANKS},}}")
 _SYSLOG = re.compile(
@@ -137,7 +136,7 @@ class Following:
         if not (keyed.goes_on(record) or begins_turn(record)):
             return
         stamp = heads.stamp(record)
-        if stamp is None and _COMMAND.match(record):
+        if stamp is None and COMMAND.match(record):
             return
         self._goes_on = NO_TIME if stamp is None else stamp
         self._since, self._ends_at_fault = time, False

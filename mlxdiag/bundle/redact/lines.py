@@ -13,13 +13,12 @@ from mlxdiag.bundle.redact import heads
 from mlxdiag.bundle.redact.following import FRAME, PREFIX, Following, prepared, sender, unclosed
 from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.paths import LIBRARIES, PACKAGES
-from mlxdiag.bundle.redact.records import RECORDS as RECORDS
+from mlxdiag.bundle.redact.records import COMMAND, RECORDS
 
 FIRST_LINES, LAST_LINES = 300, 1_700
 """Of a longer log the middle is left out: a start-up and an end are what a maintainer reads."""
 
 _AT = re.compile(r"\s*[^\s()]+\.py\(\d+\): \S+\s*$")
-_COMMAND = next(pattern for name, pattern in RECORDS if name == "command")
 _ONLY_WORDS = re.compile(r"\s*(?:[A-Za-z]+[,.;]? ){3,}[A-Za-z]+[.!?:]?\s*\Z")
 BETWEEN_TRACEBACKS = ("During handling of the above exception", "The above exception was the direct cause")
 _RULER = re.compile(r"\s*[-=*#~^_+.\s|]+$")
@@ -106,7 +105,7 @@ class Lines:
         known = heads.stamp(rest) is not None or _JSON.match(rest) or any(p.match(rest) for _, p in RECORDS)
         if not known:
             return self._out("line", line)
-        shown = head + self._messages.clean(rest, command=_COMMAND.match(rest) is not None)
+        shown = head + self._messages.clean(rest, command=COMMAND.match(rest) is not None)
         if _ONLY_WORDS.match(shown) and not shown.startswith(BETWEEN_TRACEBACKS):
             return self._out("line", line)
         return shown

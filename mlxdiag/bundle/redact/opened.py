@@ -1,7 +1,7 @@
 """Texts over several lines: what one line opens, no later line is outside of until it is closed.
 
 A prompt in quotes, a printed JSON value or a repr may hold lines that look like a log's own. While one is
-open nothing is let through, and where it is never closed nothing of the rest is.
+open nothing is let through; what is never closed, `following` ends where the next record begins.
 """
 
 from __future__ import annotations

@@ -84,3 +84,4 @@ RECORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("importer line", re.compile(r"(?:RequestOutput|SchedulerOutput|CompletionOutput)\(|MLX/\w+\.swift")),
 )
 """Name of the format, and how a line of it begins. What begins otherwise is left out of a bundle."""
+COMMAND = next(pattern for name, pattern in RECORDS if name == "command")

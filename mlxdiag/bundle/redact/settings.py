@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from msgspec import UNSET
 
+from mlxdiag.bundle.redact import wordlists
 from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.special import MOST_ENDS
 from mlxdiag.models.configs.habits import HABITS
@@ -48,8 +48,7 @@ _LETTERS = re.compile(r"[A-Z*-]{1,512}\Z")
 @cache
 def names_of(kind: str) -> frozenset[str]:
     """The fields of `settings.txt` of this kind."""
-    text = files("mlxdiag.bundle.redact").joinpath("settings.txt").read_text("utf-8")
-    lines = (line.split() for line in text.splitlines())
+    lines = map(str.split, wordlists.lines("settings.txt"))
     return frozenset(name for first, *names in lines if first == kind for name in names)
 
 

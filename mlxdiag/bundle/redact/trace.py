@@ -13,7 +13,7 @@ from mlxdiag.bundle.redact import fields, special
 from mlxdiag.bundle.redact.fields import FIELDS
 from mlxdiag.bundle.redact.message import Messages
 from mlxdiag.bundle.redact.settings import Settings, are_indexes
-from mlxdiag.bundle.redact.vocabulary import listed
+from mlxdiag.bundle.redact.wordlists import listed
 from mlxdiag.traces.encode import entry_line, header_text
 from mlxdiag.traces.types import TOKEN_CLASSES, Header, Tokens, Trace
 

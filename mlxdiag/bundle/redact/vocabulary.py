@@ -10,7 +10,7 @@ from mlxdiag.bundle.redact import clauses, counters
 from mlxdiag.bundle.redact.fields import FIELDS
 from mlxdiag.bundle.redact.jsontext import STRINGS
 from mlxdiag.bundle.redact.rules import ENVIRONMENT, KEYED
-from mlxdiag.bundle.redact.wordlists import listed as listed
+from mlxdiag.bundle.redact.wordlists import listed
 
 LONGEST_NUMBER = 12
 """Digits. No offset, length, id of a vocabulary or version is longer; card, phone and account numbers are."""

@@ -20,7 +20,6 @@ HIDDEN, SOURCE = "\ue000", "\ue001"
 FEWEST_DIGITS = 2
 MOST_ALIKE = 2
 """Longer numbers for which one name vouches in one message."""
-LAST_PORT = 65_535
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)*(?:[eE][-+]?\d+)?")
 _N = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
@@ -120,7 +119,6 @@ _ROW_OF_DIGITS = re.compile(
 )
 """Small numbers in a row say together what one of them does not."""
 _CHUNK = re.compile(r"[^\W_][\w./+%$&*~^-]*|_+\w[\w./+-]*")
-_JOINED = re.compile(r"(?<=[A-Za-z])[._/-]|(?=[._/-][A-Za-z])")
 
 
 def clean(text: str, shadow: str, vocabulary: Vocabulary, put: Put, *, source: bool = False) -> str:
@@ -144,13 +142,13 @@ def clean(text: str, shadow: str, vocabulary: Vocabulary, put: Put, *, source: b
             vouched[chunk.start() : chunk.end()] = b"\x01" * len(chunk.group())
     alone = [match.span() for match in _ROW_OF_DIGITS.finditer(shadow)]
     done, at = [], 0
-    for start, end, front in _taken(shadow, vouched, alone):
-        done += [text[at:start], front + put("integer", text[start:end], "[n]")]
+    for start, end in _taken(shadow, vouched, alone):
+        done += [text[at:start], put("integer", text[start:end], "[n]")]
         at = end
     return "".join(done) + text[at:]
 
 
-def _taken(shadow: str, vouched: bytearray, alone: list[tuple[int, int]]) -> Iterator[tuple[int, int, str]]:
+def _taken(shadow: str, vouched: bytearray, alone: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Spans of numbers that go; a machine's name before a port goes with it."""
     hosts = {
         match.start("port"): match
@@ -173,7 +171,7 @@ def _taken(shadow: str, vouched: bytearray, alone: list[tuple[int, int]]) -> Ite
         if host is not None and host.start() >= at:
             start = host.start()
         at = end
-        yield start, end, ""
+        yield start, end
 
 
 def _vouched(shadow: str, source: bool) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
 
-def listed(name: str) -> list[str]:
-    """The words of a list; lines that begin with # are about it."""
+def lines(name: str) -> Iterator[str]:
+    """The lines of a list, but for those that begin with #, which are about it."""
     text = files("mlxdiag.bundle.redact").joinpath(name).read_text("utf-8")
-    return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
+    return (line for line in text.splitlines() if not line.startswith("#"))
+
+
+def listed(name: str) -> list[str]:
+    """The words of a list."""
+    return [word for line in lines(name) for word in line.split()]
 
 
 @cache

@@ -53,7 +53,7 @@ def panels(story: Story) -> Html:
 def _panel(story: Story, track: Track) -> Html:
     lines = dict(zip(COLUMNS, _points(track), strict=True))
     misfits = list(_misfits(track))
-    label = _sentence(story, track, lines, misfits)
+    label = _sentence(story, lines, misfits)
     window = f", window {track.window}" if track.window else ""
     head = tag("figcaption", tag("b", f"{track.family}{window}"), " ", tag("span", f"{track.seq}: {label}"))
     if len(track.places) < 2:
@@ -98,7 +98,7 @@ def _steps(story: Story, x: tuple[float, float]) -> list[tuple[float, str]]:
     return found
 
 
-def _sentence(story: Story, track: Track, lines: dict[str, list[Point]], misfits: Sequence[Point]) -> str:
+def _sentence(story: Story, lines: dict[str, list[Point]], misfits: Sequence[Point]) -> str:
     parts = []
     for name, points in lines.items():
         if points:
