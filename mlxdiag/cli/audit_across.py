@@ -4,6 +4,7 @@ weights."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,10 +21,29 @@ if TYPE_CHECKING:
     from mlxdiag.audit.across.sweep import Wanted as WantedAcross
     from mlxdiag.audit.cell import Audit
     from mlxdiag.audit.engine.run import Wanted
+    from mlxdiag.reports.audit.shown import Shown
 
 FORMATS = ("text", "markdown", "github", "json")
 PARTS = 10
 SCHEMA = "mlxdiag.audits/1"
+
+
+def require_possible(
+    libraries: Sequence[str], given: Given, resume: Path | None, against: str | None, shard: str | None
+) -> None:
+    """Raises UsageError for what makes sense of one library only."""
+    for option, value in (
+        ("--resume", resume),
+        ("--against", against),
+        ("--shard", shard),
+        ("--baseline", given.baseline),
+        ("--write-baseline", given.write_baseline),
+        ("--expect", given.settings.expect),
+    ):
+        if value is not None:
+            raise UsageError(f"{option}: is for one library at a time, not for {' and '.join(libraries)}")
+    if given.settings.format not in FORMATS:
+        raise UsageError(f"--format {given.settings.format}: give one library at a time")
 
 
 def several(
@@ -113,11 +133,11 @@ def across_code(across: Across, settings: Settings) -> int:
     return CLEAN
 
 
-def _rendered(shown: Sequence[object], across: Across | None, settings: Settings) -> str:
+def _rendered(shown: Sequence[Shown], across: Across | None, settings: Settings) -> str:
     from mlxdiag.reports import across as comparisons
     from mlxdiag.reports.audit.formats import renderer
 
-    parts = [renderer(settings.format)(one) for one in shown]  # type: ignore[arg-type]
+    parts = [renderer(settings.format)(one) for one in shown]
     if across is not None:
         # A log of annotations has no form for a table of its own.
         form = settings.format if settings.format in comparisons.FORMATS else "text"
@@ -125,12 +145,12 @@ def _rendered(shown: Sequence[object], across: Across | None, settings: Settings
     return "\n".join(parts)
 
 
-def _json(shown: Sequence[object], across: Across | None) -> str:
+def _json(shown: Sequence[Shown], across: Across | None) -> str:
     from mlxdiag.reports import json
     from mlxdiag.reports.across import json as compared
     from mlxdiag.reports.audit import json as audited
 
-    audits = [audited.document(one) for one in shown]  # type: ignore[arg-type]
+    audits = [audited.document(one) for one in shown]
     whole = {"schema": SCHEMA, "audits": audits}
     return json.pretty(whole if across is None else {**whole, "across": compared.document(across)})
 

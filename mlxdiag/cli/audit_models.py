@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from mlxdiag.cli import options
+from mlxdiag.cli import audit_across, options
 from mlxdiag.cli.audit_result import Given, finish
 from mlxdiag.cli.settings import Settings, refuse_overwriting, settle
 from mlxdiag.cli.streams import complain, put
@@ -115,7 +115,8 @@ def main(
         baseline=baseline, write_baseline=write_baseline, repros=repros, unfold=show_all, settings=settings
     )
     given.check()
-    several_at_once(libraries, given, resume, against, shard)
+    if len(libraries) > 1:
+        audit_across.require_possible(libraries, given, resume, against, shard)
     if across_only and len(libraries) < 2:
         raise UsageError("--across-only: give two libraries, as --library mlx-lm,transformers")
     # Of several libraries each has scenarios of its own: names are looked for in all of them together.
@@ -129,9 +130,7 @@ def main(
     if resume is not None and not resume.exists():
         refuse_overwriting(resume, force)
     if len(wanted) > 1:
-        from mlxdiag.cli.audit_across import several
-
-        return several(wanted, scenario or (), given, None if across_only else audited)
+        return audit_across.several(wanted, scenario or (), given, None if across_only else audited)
     return audit(wanted[0], given, against)
 
 
@@ -282,23 +281,3 @@ NEEDS = {
     "mlx-lm": (("mlx", "mlx_lm"), "pip install mlx-lm"),
     "transformers": (("torch", "transformers"), 'pip install "mlxdiag[torch]"'),
 }
-
-
-def several_at_once(
-    libraries: tuple[str, ...], given: Given, resume: Path | None, against: str | None, shard: str | None
-) -> None:
-    """Raises UsageError for what makes sense of one library only."""
-    if len(libraries) < 2:
-        return
-    for option, value in (
-        ("--resume", resume),
-        ("--against", against),
-        ("--shard", shard),
-        ("--baseline", given.baseline),
-        ("--write-baseline", given.write_baseline),
-        ("--expect", given.settings.expect),
-    ):
-        if value is not None:
-            raise UsageError(f"{option}: is for one library at a time, not for {' and '.join(libraries)}")
-    if given.settings.format not in ("text", "markdown", "github", "json"):
-        raise UsageError(f"--format {given.settings.format}: give one library at a time")

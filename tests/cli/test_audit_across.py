@@ -129,3 +129,9 @@ def test_what_is_for_one_library_is_refused(option, capsys):
     ran = call(capsys, "audit-models", "--library", "mlx-lm,transformers", *option)
     assert ran.code == 2
     assert "is for one library at a time" in ran.err
+
+
+def test_a_format_without_a_form_for_two_is_refused_before_the_work(capsys):
+    ran = call(capsys, "audit-models", "--library", "mlx-lm,transformers", "--format", "sarif")
+    assert ran.code == 2
+    assert "--format sarif: give one library at a time" in ran.err
