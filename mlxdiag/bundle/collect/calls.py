@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlxdiag.inspect.call import Call, build
 from mlxdiag.inspect.geometry import returned_keys
 from mlxdiag.inspect.run import Run
+from mlxdiag.reports.view import count
 from mlxdiag.traces.types import Entry, Trace
 
 HEADER = (
@@ -60,7 +61,7 @@ def _row(entry: Entry, index: int) -> str:
 
 def _padding(call: Call) -> str:
     columns = call.attention.key_padding
-    return "-" if columns is None else f"{columns} columns" if columns != 1 else "1 column"
+    return "-" if columns is None else count(columns, "column")
 
 
 def _cells(call: Call) -> list[str]:

@@ -16,6 +16,7 @@ from mlxdiag.inspect.findings import codes
 from mlxdiag.replay import experiment, memory
 from mlxdiag.replay.experiment import Ran
 from mlxdiag.replay.misfit import POLICIES
+from mlxdiag.reports.view import count
 from mlxdiag.traces.types import Trace
 
 MOST_SIZES = 6
@@ -293,8 +294,7 @@ def _sizes(prompt: Prompt) -> list[int]:
 
 
 def _tokens(prompt: Prompt) -> str:
-    count = "1 token" if prompt.tokens == 1 else f"{prompt.tokens} tokens"
-    return count + (f" (window {prompt.window})" if prompt.window else "")
+    return count(prompt.tokens, "token") + (f" (window {prompt.window})" if prompt.window else "")
 
 
 def _reason(seen: Seen) -> str:
