@@ -49,7 +49,7 @@ def of_trace(trace: Trace) -> dict[str, Any]:
     }
 
 
-def of_directory(directory: Path, redactor: Redactor, library: str = "mlx-lm") -> dict[str, Any]:
+def of_directory(directory: Path, redactor: Redactor, library: str = MLX) -> dict[str, Any]:
     """From a checkpoint's own files. Its folder is not told, and its weights are hashed, not read.
 
     `library`: the one that ran it; what another one makes of the config is not told.

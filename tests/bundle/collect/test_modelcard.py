@@ -75,6 +75,16 @@ def test_without_a_config_it_is_an_error(tmp_path):
         card(tmp_path)
 
 
+def test_how_mlx_lm_reads_the_config_is_told_of_its_own_runs_alone(folder):
+    kinds = ["full_attention", "sliding_attention"] * 6
+    config = {name: value for name, value in CONFIG.items() if name != "sliding_window_pattern"}
+    (folder / "config.json").write_text(json.dumps({**config, "layer_types": kinds}))
+    note = "mlx-lm 0.32 reads sliding_window_pattern and ignores layer_types"
+    assert note in card(folder)["notes"]
+    other = modelcard.of_directory(folder, Redactor(messages()), "transformers")["notes"]
+    assert not any(one.startswith("mlx-lm") for one in other)
+
+
 def test_from_a_trace_alone():
     told = modelcard.of_trace(read(SAMPLE))
     assert told["architecture"] == "gemma4_text"
