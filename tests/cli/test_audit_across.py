@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mlxdiag.audit.across.cell import Row
 from mlxdiag.audit.cell import Audit, Cell
 from mlxdiag.audit.engine.run import Wanted
 from mlxdiag.cli import audit_across
@@ -55,6 +56,12 @@ def test_nothing_compared_is_never_clean(capsys):
     code, _, err = finish(capsys, across(cells=[], differences=[]))
     assert code == 4
     assert "could not compare" in err
+
+
+def test_what_mlxdiag_could_not_judge_is_never_clean(capsys):
+    rows = [*across().rows, Row(family="x", result="unjudged", reason="a worker ended")]
+    assert finish(capsys, across(rows=rows, differences=[]))[0] == 4
+    assert finish(capsys, across(rows=rows))[0] == 1
 
 
 def test_a_rule_that_is_ignored_fails_nothing(capsys):

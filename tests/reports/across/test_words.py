@@ -55,3 +55,11 @@ def test_every_family_and_cell_without_a_verdict_has_a_reason() -> None:
         "dbrx": ("refused", "transformers: cannot be built"),
         "mistral/as-saved": ("refused", "mlx-lm: not so"),
     }
+
+
+def test_a_family_whose_cells_say_why_is_told_by_them_alone() -> None:
+    rows = [Row(family="x", result="refused", library="mlx-lm", reason="its checkpoint is refused")]
+    cells = [Cell(family="x", scenario="no-cache", result="refused", library="mlx-lm", reason="not so")]
+    assert list(words.reasons(across(rows=rows, cells=cells))) == [
+        ("refused", "mlx-lm: not so", ["x/no-cache"])
+    ]
