@@ -41,7 +41,7 @@ def unnumbered(shown: str) -> str:
 
 def standing(tells: tuple[str, ...], shown: str) -> list[str]:
     """What tells and stands in a cleaned log, whose line numbers are nobody's."""
-    text = re.sub(r"^ *\d+\| ", "", shown, flags=re.MULTILINE)
+    text = unnumbered(shown)
     return [
         tell for tell in tells if re.search(rf"{_edge(tell)}{re.escape(tell)}{_edge(tell, after=True)}", text)
     ]

@@ -39,3 +39,9 @@ def test_what_a_person_typed_goes(text, shown):
 
 def test_behind_an_option_in_a_message_as_well():
     assert messages().clean("argv: mlx_lm --temp 0 the model is").rstrip() == "argv: mlx_lm --temp 0 [text]"
+
+
+def test_of_a_message_what_stands_behind_an_operator_is_no_command_any_more():
+    text = "argv: mlx_lm --temp 0 | offset mask"
+    assert messages().clean(text) == text
+    assert cleaned("mlx_lm --temp 0 | offset mask").rstrip() == "mlx_lm --temp 0 | [text]"
