@@ -97,7 +97,7 @@ def scenarios_of(library: str, asked: Sequence[str]) -> tuple[str, ...]:
 
 
 def finish(audits: Sequence[Audit], across: Across | None, given: Given) -> int:
-    """Write and print everything; the exit code."""
+    """Write and print everything; the exit code. Raises UsageError where there is nothing."""
     from mlxdiag.reports.across import words
 
     settings = given.settings
