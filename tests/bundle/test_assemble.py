@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mlxdiag.bundle import assemble
-from mlxdiag.bundle.collect import inputs
+from mlxdiag.bundle.collect import inputs, torchbuild
 from mlxdiag.bundle.detect.facts import Facts
 from mlxdiag.bundle.pack.check import problems
 from mlxdiag.errors import UnreadableError, UsageError
@@ -178,3 +178,10 @@ def test_the_name_of_this_user_goes_wherever_it_stands(tmp_path, monkeypatch):
     bundle = made(logs=(log,))
     assert all(b"orblaxia" not in data for data in bundle.members.values())
     assert bundle.hits == ()
+
+
+def test_the_devices_are_those_that_torch_tells_once_the_runs_have_loaded_it(monkeypatch):
+    told = iter(({"devices": torchbuild.NOT_ASKED}, {"devices": ["CPU"]}))
+    monkeypatch.setattr(torchbuild, "facts", lambda: next(told))
+    here = json.loads(made().members["environment.json"])["here"]
+    assert here["torch"] == {"devices": ["CPU"]}

@@ -114,3 +114,9 @@ def test_what_an_importer_inferred_is_told():
         parse("source: {importer: mlxcel, inferred: [rows.tokens, mask.offset]}\n" + steps), messages()
     )
     assert trace.header.source["inferred"] == ["rows.tokens", "mask.offset"]
+
+
+def test_of_the_trace_that_was_replayed_the_name_stays_and_the_folder_goes():
+    told = 'source: {"program": "mlxdiag replay", "of": "/home/zorblax/secret/gpt-oss-one-pass.yaml"}\n'
+    left = Redactor(messages()).header(parse(told + "steps: []\n").header)
+    assert left.source == {"program": "mlxdiag replay", "of": "gpt-oss-one-pass.yaml"}
