@@ -3,6 +3,7 @@
 import json
 
 from tests.cli.program import call
+from tests.samples.expected import FOLDER
 
 HEAD = (
     "schema: mlxdiag.trace/1\n"
@@ -19,6 +20,14 @@ def test_two_that_agree_are_clean_and_both_verdicts_are_shown(trace, capsys):
     assert ran.code == 0
     assert ran.out.count("All 13 real queries attend exactly the positions they must") == 2
     assert "transformers and mlx-lm agree: 13 positions within" in ran.out
+    heads = [line.split(": ")[0] for line in ran.out.splitlines() if line.startswith("t.yaml (")]
+    assert heads == ["t.yaml (transformers)", "t.yaml (mlx-lm)", "t.yaml (transformers against mlx-lm)"]
+
+
+def test_where_both_end_before_anything_could_be_compared_that_is_said(capsys):
+    ran = call(capsys, "replay", str(FOLDER / "gpt-oss-one-pass.yaml"), *BOTH)
+    assert ran.code == 4
+    assert "nothing was compared" in ran.err
 
 
 def test_a_window_that_one_ignores_fails_with_the_keys(trace, capsys):

@@ -127,3 +127,17 @@ def test_a_missing_file_is_named(trace, capsys):
     ran = call(capsys, "report", "nowhere.yaml")
     assert ran.code == 3
     assert "nowhere.yaml: no such file" in ran.err
+
+
+def test_controls_that_were_changed_since_are_not_drawn(trace, capsys, tmp_path):
+    trace(SHORT_MASK)
+    assert call(capsys, "bundle", "t.yaml", "-o", "b.zip", "--no-replay").code == 0
+    with zipfile.ZipFile("b.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["controls.json"] = members["controls.json"].replace(b"not tried", b"passes")
+    with zipfile.ZipFile("b.zip", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    ran = call(capsys, "report", "b.zip", "-o", "out.html")
+    assert ran.code == 3
+    assert "controls.json was changed after the bundle was made" in ran.err

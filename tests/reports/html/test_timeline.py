@@ -85,3 +85,10 @@ def test_events_and_calls_are_told_to_the_script():
     held = embedded(rendered(BLIND, DECODE, trim), "timeline-data")
     assert held["events"] == [[2, "trim"]]
     assert held["calls"] == [0, 1]
+
+
+def test_joined_runs_reach_as_far_as_both_did():
+    (run,) = timeline._bounded([[0, 10, 2, 1], [100, 10, 2, 1]], 1)
+    start, stride, number, kind = run
+    assert (start, number, kind) == (0, 4, 1)
+    assert 100 < start + stride * (number - 1) <= 110
