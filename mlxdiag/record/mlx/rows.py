@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mlxdiag.models.events import StepEvent
+from mlxdiag.record.recorder import Named
 from mlxdiag.traces.types import Row
-
-Named = tuple[list[Row], str | None] | None
 
 
 class Sequence(msgspec.Struct, eq=False):

@@ -101,7 +101,6 @@ class Batches:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._requests: dict[str, Request] = {}
-        self._model: str | None = None
         self._local = _Local()
 
     def prepare(self, original: Wrapper) -> Wrapper:
