@@ -234,11 +234,9 @@ def event(op: Op, step: int, events: list[CacheEvent], instance: Instance) -> En
 
 def _cut(op: Cut, events: list[CacheEvent]) -> tuple[str, list[Row]]:
     """`done` is the least that any layer gave back; a library that refuses calls no cache at all."""
-    trims = [seen for seen in events if seen.op == "trim"]
     # Layers without a counter cannot tell, and say nothing against those that can.
-    found = [seen.done or 0 for seen in trims if seen.done is not None or seen.error is not None] or [
-        0 for _ in trims
-    ]
+    told = [e for e in events if e.op == "trim" and (e.done is not None or e.error is not None)]
+    found = [e.done or 0 for e in told]
     done = min(found, default=0)
     if op.kept and "" not in op.kept:
         done = max(found, default=0)  # one layer's count, as the recorded program took it for all
