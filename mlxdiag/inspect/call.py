@@ -180,7 +180,8 @@ def _mask(call: Call, a: Attention, handed: Mask | None) -> None:
         held = _plain(mask) if isinstance(mask, tuple) else None
         given = mask is UNSET or (held is not None and (shape is None or _plain(shape) == held))
         call.handed_in_use = dropped or given
-        call.builder = handed.builder if call.handed_in_use else a.builder
+        if call.handed_in_use:
+            call.builder = handed.builder
     if mask is UNSET:
         return
     if mask is None:
