@@ -10,7 +10,7 @@ import pytest
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.mlx import devices
 from mlxdiag.replay import experiment
-from tests.replay.test_run import HEALTHY, OFFSET_ZERO
+from tests.replay.schedules import HEALTHY, OFFSET_ZERO
 from tests.replay.traces import trace
 
 FOUND = devices.devices()

@@ -9,7 +9,7 @@ from mlxdiag.inspect.findings import codes
 from mlxdiag.models import catalogue
 from mlxdiag.replay import experiment
 from mlxdiag.traces.reader import parse, read
-from tests.replay.test_run import HEALTHY
+from tests.replay.schedules import HEALTHY
 from tests.replay.traces import trace
 from tests.samples.expected import FOLDER, SAMPLES
 
