@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from openai import OpenAI
 
-from tests.record import tinymodel
+from tests.record.words import text
 
 START, STOP = 90.0, 30.0
 """Seconds."""
@@ -117,7 +117,7 @@ def send_all(client: OpenAI, requests: list[Request]) -> list[Answer]:
 
 def send(client: OpenAI, request: Request, number: int) -> Answer:
     """One streaming request; hangs up early where the request says so."""
-    words = f"{tinymodel.text(request.shared)} {tinymodel.text(request.own, start=50 + 7 * number)}".strip()
+    words = f"{text(request.shared)} {text(request.own, start=50 + 7 * number)}".strip()
     common: dict[str, Any] = {
         "model": "default_model",
         "max_tokens": request.answer,

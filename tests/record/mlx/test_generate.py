@@ -13,7 +13,7 @@ from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.replay import experiment
 from mlxdiag.traces.reader import read
 from mlxdiag.traces.types import Trace
-from tests.record import tinymodel
+from tests.record import tinymodel, words
 from tests.record.accounts import accounts
 from tests.record.serving import environment, recorded
 
@@ -46,7 +46,7 @@ def drafted(folder: Path, answer: int) -> Trace:
         folder,
         *GENERATE,
         *("--model", "model", "--draft-model", "draft", "--num-draft-tokens", "2"),
-        *("--prompt", tinymodel.text(9), "--max-tokens", str(answer)),
+        *("--prompt", words.text(9), "--max-tokens", str(answer)),
     )
 
 
@@ -58,7 +58,7 @@ def test_one_sequence_is_fed_its_prompt_in_chunks_and_its_answer(folder: Path) -
     trace = record(
         folder,
         *GENERATE,
-        *("--model", "model", "--prompt", tinymodel.text(50), "--max-tokens", "30", "--temp", "1"),
+        *("--model", "model", "--prompt", words.text(50), "--max-tokens", "30", "--temp", "1"),
         *("--prefill-step-size", "16"),
     )
     (book,) = accounts(trace).values()
@@ -73,7 +73,7 @@ def test_a_prompt_cache_file_is_saved_and_goes_on_where_it_ended(folder: Path) -
     saved = record(
         folder,
         *("-m", "mlx_lm", "cache_prompt", "--model", "model"),
-        *("--prompt", tinymodel.text(20), "--prompt-cache-file", "prompt.safetensors"),
+        *("--prompt", words.text(20), "--prompt-cache-file", "prompt.safetensors"),
     )
     (stored,) = (e.rows[0] for e in saved.entries if e.kind == "save" and e.rows)
     fed = sum(row.tokens or 0 for e in saved.entries if e.attention for row in e.rows or [])
@@ -81,7 +81,7 @@ def test_a_prompt_cache_file_is_saved_and_goes_on_where_it_ended(folder: Path) -
     trace = record(
         folder,
         *(*GENERATE, "--prompt-cache-file", "prompt.safetensors"),
-        *("--prompt", tinymodel.text(9, start=60), "--max-tokens", "30", "--temp", "1"),
+        *("--prompt", words.text(9, start=60), "--max-tokens", "30", "--temp", "1"),
     )
     (loaded,) = (e for e in trace.entries if e.kind == "load")
     first = next(e for e in trace.entries if e.attention)
@@ -134,7 +134,7 @@ def test_drafts_past_the_window_are_not_taken_back_by_mlx_lm_and_inspect_says_so
 
 
 def test_what_the_program_prints_is_what_it_prints_alone(folder: Path) -> None:
-    program = (*GENERATE, "--model", "model", "--prompt", tinymodel.text(9), "--max-tokens", "8")
+    program = (*GENERATE, "--model", "model", "--prompt", words.text(9), "--max-tokens", "8")
     outputs = []
     for command in (
         recorded(folder / "trace.yaml", *program, options=("--force",)),

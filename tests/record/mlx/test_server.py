@@ -10,7 +10,7 @@ from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.replay import experiment
 from mlxdiag.traces.reader import read
 from mlxdiag.traces.types import Trace
-from tests.record import tinymodel
+from tests.record import tinymodel, words
 from tests.record.accounts import Account, accounts
 from tests.record.serving import Answer, Request, send_all, server
 
@@ -158,12 +158,12 @@ def test_a_prompt_cache_stored_after_drafts_is_one_token_short_in_mlx_lm_and_ins
     draft = tinymodel.draft_of(model, tmp_path / "draft", noise=1.0)
     path = tmp_path / "trace.yaml"
     with server(model, path, "--draft-model", str(draft), "--num-draft-tokens", "2") as client:
-        prompt = tinymodel.text(3)
+        prompt = words.text(3)
         for _ in range(2):
             done = client.completions.create(
                 model="default_model", prompt=prompt, max_tokens=6, temperature=0.0, stream=False
             )
-            prompt = f"{prompt} {done.choices[0].text.strip()} {tinymodel.text(2, start=70)}"
+            prompt = f"{prompt} {done.choices[0].text.strip()} {words.text(2, start=70)}"
     trace = read(path)
     stored = [e.rows[0] for e in trace.entries if e.kind == "save" and e.rows]
     adopted = [e for e in trace.entries if e.kind == "adopt"]

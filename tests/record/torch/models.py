@@ -6,17 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
-from tokenizers import models as tokenizer_models
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedTokenizerFast
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+from tests.record import words
 
 WINDOW, VOCABULARY, LAYERS = 16, 300, 2
-PAD, EOS, BOS, TURN, UNKNOWN = "<pad>", "<eos>", "<bos>", "<start_of_turn>", "<unk>"
-SPECIALS = (PAD, EOS, BOS, TURN, UNKNOWN)
-TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}<start_of_turn> {{ m['role'] }} {{ m['content'] }} {% endfor %}"
-    "{% if add_generation_prompt %}<start_of_turn> assistant {% endif %}"
-)
 
 
 def build(seed: int = 0, **more: Any) -> Any:
@@ -49,30 +43,5 @@ def build(seed: int = 0, **more: Any) -> Any:
 def save(directory: Path, **more: Any) -> Path:
     """Write config.json, generation_config.json, model.safetensors and the tokenizer's files."""
     build(**more).save_pretrained(str(directory))
-    tokenizer().save_pretrained(str(directory))
+    words.tokenizer(VOCABULARY).save_pretrained(str(directory))
     return directory
-
-
-def tokenizer() -> PreTrainedTokenizerFast:
-    """One word per id, split at spaces: word-7 is a token, and so is every special one."""
-    words = [*SPECIALS, "system", "user", "assistant"]
-    words += [f"word-{i}" for i in range(len(words), VOCABULARY)]
-    inner = Tokenizer(
-        tokenizer_models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN)
-    )
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    inner.decoder = decoders.WordPiece(prefix="##", cleanup=False)
-    inner.add_special_tokens([AddedToken(word, special=True) for word in SPECIALS])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        pad_token=PAD,
-        eos_token=EOS,
-        bos_token=BOS,
-        unk_token=UNKNOWN,
-        chat_template=TEMPLATE,
-    )
-
-
-def text(count: int, start: int = 0) -> str:
-    """`count` words, all different and none special: as many tokens."""
-    return " ".join(f"word-{9 + (start + i) % 200}" for i in range(count))

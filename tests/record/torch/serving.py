@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from openai import OpenAI
 
 from tests.record.serving import START, STOP, environment, free_port, recorded, wait_until_up
-from tests.record.torch import models
+from tests.record.words import text
 
 LOADED = 240.0
 """Seconds in which torch, transformers and the model are there, on a busy machine, too."""
@@ -97,7 +97,7 @@ def send_all(client: OpenAI, model: Path, requests: list[Request]) -> list[Answe
 
 def send(client: OpenAI, model: Path, request: Request, ident: str) -> Answer:
     """One request; hangs up early where it says so."""
-    words = models.text(request.words, start=3 * request.words)
+    words = text(request.words, start=3 * request.words)
     common: dict[str, Any] = {
         "model": str(model),
         "messages": [{"role": "user", "content": words}],

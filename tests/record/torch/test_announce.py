@@ -10,6 +10,7 @@ import torch
 from transformers import Gemma3ForCausalLM
 
 from mlxdiag.record.torch.announce import announce, ids_of
+from tests.record import words
 from tests.record.torch import models
 
 
@@ -32,7 +33,7 @@ def test_of_a_directory_only_its_last_name_is_told_and_its_special_ids(tmp_path:
     assert entry.name == "tiny"
     assert entry.tokens is not None
     assert (entry.tokens.pad, entry.tokens.eos) == (0, [1])
-    assert entry.tokens.control == list(range(len(models.SPECIALS)))
+    assert entry.tokens.control == list(range(len(words.SPECIALS)))
 
 
 def test_generation_may_end_where_the_config_does_not_say() -> None:

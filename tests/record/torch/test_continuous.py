@@ -19,31 +19,12 @@ from tests.record.torch import models
 LENGTHS = (40, 7, 23, 60)
 ANSWER = 8
 GENERATION = GenerationConfig(max_new_tokens=ANSWER, do_sample=False, eos_token_id=-1, pad_token_id=0)
-Recorded = Callable[[Callable[[], Any]], Trace]
+Recorded = Callable[..., Trace]
 
 
 def batching(**more: Any) -> ContinuousBatchingConfig:
     """At most 32 tokens a step, so that prompts go in pieces beside the answers of others."""
     return ContinuousBatchingConfig(**{"max_batch_tokens": 32, "num_blocks": 64, "page_size": 16, **more})
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return models.build()
-
-
-@pytest.fixture
-def recorded(tmp_path: Path) -> Recorded:
-    def record(work: Callable[[], Any]) -> Trace:
-        with mlxdiag.recording(tmp_path / "t.yaml", tokens=True) as path:
-            work()
-        trace = read(path)
-        report = inspect_trace(trace)
-        assert report.findings == []
-        assert report.summary.not_observed == 0
-        return trace
-
-    return record
 
 
 def first(manager: Any, ident: str) -> Any:
@@ -65,7 +46,7 @@ def test_every_request_is_accounted_for(model: Any, recorded: Recorded) -> None:
             )
         )
 
-    trace = recorded(work)
+    trace = recorded(work, tokens=True)
     books = accounts(trace)
     assert len(answers) == len(LENGTHS)
     for ident, answer in answers.items():
@@ -88,7 +69,7 @@ def test_a_request_of_the_same_id_is_another_sequence(model: Any, recorded: Reco
                 progress_bar=False,
             )
 
-    assert list(accounts(recorded(work))) == ["req_0", "req_0-2"]
+    assert list(accounts(recorded(work, tokens=True))) == ["req_0", "req_0-2"]
 
 
 def test_a_prefix_that_another_request_has_filled_is_adopted(model: Any, recorded: Recorded) -> None:
@@ -104,7 +85,7 @@ def test_a_prefix_that_another_request_has_filled_is_adopted(model: Any, recorde
                 manager.add_request([*prefix, tail], request_id=f"r{number}")
                 assert first(manager, f"r{number}")
 
-    trace = recorded(work)
+    trace = recorded(work, tokens=True)
     (adopted,) = [row for e in trace.entries if e.phase == "adopt" for row in e.rows or ()]
     assert (adopted.seq, adopted.restored) == ("r1", 48)
     book = accounts(trace)["r1"]
@@ -123,7 +104,7 @@ def test_a_cancelled_request_is_aborted(model: Any, recorded: Recorded) -> None:
             manager.add_request(list(range(5, 15)), request_id="stays", max_new_tokens=3)
             assert first(manager, "stays")
 
-    books = accounts(recorded(work))
+    books = accounts(recorded(work, tokens=True))
     assert books["gone"].finish == "abort"
     assert 0 < books["gone"].emitted < 400
     assert (books["stays"].finish, books["stays"].emitted) == ("length", 3)

@@ -20,11 +20,6 @@ IDS = torch.arange(5, 45)[None]
 CHUNK = 16
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return models.build()
-
-
 def ones(ids: torch.Tensor) -> torch.Tensor:
     return torch.ones_like(ids)
 

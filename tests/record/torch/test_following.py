@@ -30,11 +30,6 @@ ANSWER = 6
 METHODS = ("item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__")
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return models.build()
-
-
 def originals(model: Any) -> list[Any]:
     return [
         modeling_utils.AttentionInterface.get_interface,
