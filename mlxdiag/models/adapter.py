@@ -312,10 +312,6 @@ class Instance(Protocol):
         """Layers that read the cache at this position of the list, its owner first."""
         ...
 
-    def layer_of(self, caches: list[Any], cache: object) -> tuple[int, ...]:
-        """As `cache_layers`, found by identity (members of a compound cache included); empty when foreign."""
-        ...
-
 
 def _family(members: list[LayerSpec]) -> Family:
     first = members[0]

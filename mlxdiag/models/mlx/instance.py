@@ -69,6 +69,7 @@ class MlxInstance(msgspec.Struct, frozen=True, kw_only=True):
         return self.geometry.readers(owner.index) if owner else ()
 
     def layer_of(self, caches: list[Any], cache: object) -> tuple[int, ...]:
+        """As `cache_layers`, found by identity (members of a compound cache included); empty when foreign."""
         for position, held in enumerate(caches):
             if held is cache or any(member is cache for member in getattr(held, "caches", ())):
                 owner = self._owner(len(caches), position)

@@ -87,16 +87,6 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Every layer: one object serves them all."""
         return tuple(layer.index for layer in self.geometry.layers) if position == 0 else ()
 
-    def layer_of(self, caches: list[Any], cache: object) -> tuple[int, ...]:
-        """Layers that read this object: a `Held` or its cache (all of them), or one layer of the cache."""
-        for held in caches:
-            if cache is held or cache is held.cache:
-                return self.cache_layers(0)
-            for index, layer in enumerate(held.cache.layers):
-                if layer is cache:
-                    return self.geometry.readers(index)
-        return ()
-
     def _told(self, held: Held, ids: Any) -> dict[str, Any]:
         import torch
 

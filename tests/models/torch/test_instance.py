@@ -127,16 +127,6 @@ def test_one_object_holds_the_library_s_cache_of_every_layer() -> None:
     assert instance.cache_layers(1) == ()
 
 
-def test_layers_of_a_cache_are_found_by_identity_and_sharers_with_them() -> None:
-    instance = made("gemma4_text+shared")
-    caches = instance.new_cache()
-    cache = caches[0].cache
-    assert instance.layer_of(caches, caches[0]) == instance.layer_of(caches, cache) == tuple(range(6))
-    assert instance.layer_of(caches, cache.layers[2]) == (2, 4)
-    assert instance.layer_of(caches, cache.layers[0]) == (0,)
-    assert instance.layer_of(caches, DynamicLayer()) == ()
-
-
 def test_cache_layers_are_replaced_by_index_before_family() -> None:
     instance = made("gemma3_text")
     caches = instance.new_cache(
