@@ -222,16 +222,19 @@ class Backend(Protocol):
         """Fresh caches under the library's own key cap."""
         ...
 
-    def trim(self, caches: list[Any], tokens: int) -> int:
-        """Take `tokens` off the end of every layer as the library does; returns what the first one gave."""
+    def trim(self, caches: list[Any], tokens: int) -> None:
+        """Take `tokens` off the end of every layer as the library does; the probe tells what each gave.
+
+        Raises what the library raises where it refuses.
+        """
         ...
 
     def trim_some(self, instance: Any, caches: list[Any], tokens: int, kept: Mapping[str, int]) -> None:
         """As `trim`, but layers of a family give back `kept[family]` tokens less; "" is every family."""
         ...
 
-    def evict(self, caches: list[Any], cap: int, sinks: int) -> int:
-        """Drop the oldest keys of the dense layers down to `cap`; returns the largest drop."""
+    def evict(self, caches: list[Any], cap: int, sinks: int) -> None:
+        """Drop the oldest keys of the dense layers down to `cap`, behind at most `sinks` that stay."""
         ...
 
     def fork(self, caches: list[Any]) -> list[Any]:
@@ -291,7 +294,7 @@ class Instance(Protocol):
 
     @property
     def module(self) -> ModuleType:
-        """The module of the text model's forward, which calls its own global `create_attention_mask`."""
+        """The module of the text model's forward; mlx-lm's calls its own global `create_attention_mask`."""
         ...
 
     def new_cache(self, kinds: Mapping[int | str, CacheMaker] | None = None) -> list[Any]:

@@ -88,24 +88,18 @@ def capped(model: Any, cap: int) -> Caches:
     return made
 
 
-def trim(caches: Caches, tokens: int) -> int:
-    """Take `tokens` off the end of every layer, as `trim_prompt_cache` does: all layers, or none.
-
-    Returns what the first layer reports.
-    """
+def trim(caches: Caches, tokens: int) -> None:
+    """Take `tokens` off the end of every layer, as `trim_prompt_cache` does: all layers, or none."""
     from mlx_lm.models.cache import trim_prompt_cache
 
-    done: int = trim_prompt_cache(caches, tokens)
-    return done
+    trim_prompt_cache(caches, tokens)
 
 
-def evict(caches: Caches, cap: int, sinks: int) -> int:
-    """Drop the oldest keys of the dense layers down to `cap`; returns the largest drop."""
-    dropped = 0
+def evict(caches: Caches, cap: int, sinks: int) -> None:
+    """Drop the oldest keys of the dense layers down to `cap`, behind at most `sinks` that stay."""
     for cache in _flat(caches):
         if hasattr(cache, "trim_front_keep_sink") and cache.live > cap:
-            dropped = max(dropped, cache.trim_front_keep_sink(cache.live - cap, min(sinks, cap - 1)))
-    return dropped
+            cache.trim_front_keep_sink(cache.live - cap, min(sinks, cap - 1))
 
 
 def fork(caches: Caches) -> Caches:

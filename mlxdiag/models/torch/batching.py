@@ -78,7 +78,7 @@ def fed(caches: Caches) -> bool:
     return bool(held.total)
 
 
-def trim(caches: Caches, tokens: int) -> int:
+def trim(caches: Caches, tokens: int) -> None:
     """Take `tokens` off the end of every layer, as `Cache.crop` does.
 
     Raises what the library raises where it cannot (a window that has rolled over without being recorded).
@@ -86,7 +86,6 @@ def trim(caches: Caches, tokens: int) -> int:
     (held,) = caches
     held.cache.crop(-tokens)
     held.cut(tokens)
-    return tokens
 
 
 def trim_some(instance: Any, caches: Caches, tokens: int, kept: Mapping[str, int]) -> None:
@@ -99,14 +98,12 @@ def trim_some(instance: Any, caches: Caches, tokens: int, kept: Mapping[str, int
     held.cut(tokens - max(kept.values(), default=0))
 
 
-def evict(caches: Caches, cap: int, sinks: int) -> int:
-    """Drop the oldest keys of the layers that can, down to `cap`; returns the largest drop."""
+def evict(caches: Caches, cap: int, sinks: int) -> None:
+    """Drop the oldest keys of the layers that can, down to `cap`, behind at most `sinks` that stay."""
     (held,) = caches
-    dropped = 0
     for layer in held.cache.layers:
         if hasattr(layer, "drop_front") and layer.live > cap:
-            dropped = max(dropped, layer.drop_front(layer.live - cap, min(sinks, cap - 1)))
-    return dropped
+            layer.drop_front(layer.live - cap, min(sinks, cap - 1))
 
 
 def fork(caches: Caches) -> Caches:
