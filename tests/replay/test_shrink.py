@@ -210,6 +210,18 @@ def test_a_search_that_the_budget_ended_says_so(budget, complete):
     assert (shrunk.complete, smallest) == (complete, complete)
 
 
+def test_a_padding_mask_of_the_chunk_alone_stays_that_of_a_shorter_chunk():
+    recorded = trace(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 5}], "attention": [{"family": "full", "offset": 12, "q": 5, "k": 17, "mask": [1, 1, 5, 17], "key_padding": 5}]}""",
+        "llama",
+    )
+    shrunk = smaller(recorded, "MD111")
+    ((call,),) = [entry.attention for entry in shrunk.trace.entries if entry.attention]
+    assert call.q < 5
+    assert call.key_padding == call.q
+
+
 def test_a_trace_without_the_fault_is_refused():
     with pytest.raises(UnjudgedError, match="shows no fault"):
         shrink(read(FOLDER / "gpt-oss-one-pass-healthy.yaml"), inspecting(), 10)

@@ -64,6 +64,19 @@ def test_a_healthy_schedule_is_clean_by_visibility_and_parity(name, architecture
     assert sum(step.compared for step in ran.outcome.steps) > 0
 
 
+def test_drafts_are_taken_back_after_the_window_has_rolled_over():
+    """Told beforehand, a sliding layer keeps the keys that a rollback needs; else the library refuses it."""
+    steps = """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 20}]}
+        {"step": 2, "phase": "verify", "rows": [{"seq": "a", "offset": 20, "tokens": 4}]}
+        {"step": 3, "phase": "rollback", "rows": [{"seq": "a", "asked": 2, "done": 2}]}
+        {"step": 4, "rows": [{"seq": "a", "offset": 22, "tokens": 1}]}"""
+    ran = run(trace(steps, "gemma3_text", ""))
+    assert ran.outcome.crash is None
+    assert found(ran.report) == set()
+    assert sum(step.compared for step in ran.outcome.steps) == 25
+
+
 def test_rows_that_join_a_batch_under_way_are_not_imitated():
     steps = """
         {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}

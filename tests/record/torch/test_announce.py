@@ -36,12 +36,13 @@ def test_of_a_directory_only_its_last_name_is_told_and_its_special_ids(tmp_path:
     assert entry.tokens.control == list(range(len(words.SPECIALS)))
 
 
-def test_generation_may_end_where_the_config_does_not_say() -> None:
+def test_generation_may_end_and_pad_where_the_config_does_not_say() -> None:
     model = models.build()
     model.generation_config.eos_token_id = [1, 106]
+    model.generation_config.pad_token_id = 7
     entry, _ = announce(model, "m1")
     assert entry.tokens is not None
-    assert entry.tokens.eos == [1, 106]
+    assert (entry.tokens.eos, entry.tokens.pad) == ([1, 106], 7)
 
 
 def test_a_kind_of_layer_that_nobody_knows_is_not_observed() -> None:

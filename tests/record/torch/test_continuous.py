@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 from transformers import ContinuousBatchingConfig, GenerationConfig
+from transformers.generation.continuous_batching import requests
 
 import mlxdiag
 from mlxdiag.inspect.inspector import inspect_trace
+from mlxdiag.models.events import StepEvent
+from mlxdiag.record.output import File
+from mlxdiag.record.recorder import SKIPPED, Recorder
+from mlxdiag.record.torch.continuous import Request, Step, _prompt_of
 from mlxdiag.traces.reader import read
-from mlxdiag.traces.types import FORWARD_PHASES, Trace
+from mlxdiag.traces.types import FORWARD_PHASES, Header, Trace
 from tests.record.accounts import accounts
 from tests.record.torch import models
 
@@ -150,3 +155,20 @@ def test_what_packed_requests_attend_is_not_told_at_the_visibility_level(model: 
     assert inspect_trace(trace).findings == []
     forwards = [entry for entry in trace.entries if entry.kind in FORWARD_PHASES]
     assert all("visibility not observed" in (entry.note or "") for entry in forwards)
+
+
+def test_a_graph_that_is_captured_by_running_the_forward_again_is_told_of_once(tmp_path: Path) -> None:
+    output = File(tmp_path / "t.yaml", Header)
+    step = Step(Recorder(output), [(Request("r", prompt=7), 0, 7)])
+    event = StepEvent("m1", 1, 7, [])
+    told = step.rows(event)
+    assert told is not None
+    assert [(row.seq, row.offset, row.tokens) for row in told[0]] == [("r", 0, 7)]
+    assert step.rows(event) is SKIPPED
+
+
+def test_a_request_that_was_put_back_to_its_start_has_the_prompt_that_it_came_with() -> None:
+    state = requests.RequestState("r", initial_tokens=[5, 6, 7, 8, 9])
+    assert _prompt_of(state) == 5
+    state.generated_tokens = [60, 61]
+    assert _prompt_of(state.create_equivalent_initial_request()) == 5

@@ -42,6 +42,8 @@ def originals(model: Any) -> list[Any]:
         PromptLookupCandidateGenerator.get_candidates,
         ContinuousBatchingIOs.prepare_batch_tensors,
         continuous_api.ContinuousBatchProcessor._generation_step,
+        continuous_api.ContinuousBatchProcessor._handle_request_error,
+        continuous_api.ContinuousBatchProcessor.warmup,
         requests.RequestState.update_and_check_completion,
         torch.compile,
         type(model).forward,
