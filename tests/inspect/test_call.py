@@ -199,3 +199,16 @@ steps:
     )
     (finding,) = report.findings
     assert "physical buffer" not in str(finding)
+
+
+def test_a_mask_is_the_handed_one_whatever_axes_of_length_one_stand_before_it():
+    same, batched = calls(
+        """
+        steps:
+        - {rows: [{offset: 12, tokens: 5}], mask: {shape: [5, 17], builder: causal},
+           attention: [{family: full, k: 17, mask: [1, 1, 5, 17]},
+            {family: sliding, k: 17, mask: [2, 1, 5, 17]}]}
+        """
+    )
+    assert (same.handed_in_use, same.builder) == (True, "causal")
+    assert (batched.handed_in_use, batched.builder) == (False, None)

@@ -77,6 +77,15 @@ def test_drafts_are_taken_back_after_the_window_has_rolled_over():
     assert sum(step.compared for step in ran.outcome.steps) == 25
 
 
+def test_a_padding_mask_of_the_chunk_alone_is_handed_in_again():
+    steps = """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 5}], "attention": [{"family": "full", "offset": 12, "q": 5, "k": 17, "mask": [1, 1, 5, 17], "key_padding": 5}]}"""
+    ran = run(trace(steps, "llama", ""))
+    assert {"MD111", "MD402"} <= found(ran.report)
+    assert "fewer columns than there are tokens" in (ran.trace.header.planted or "")
+
+
 def test_rows_that_join_a_batch_under_way_are_not_imitated():
     steps = """
         {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}
