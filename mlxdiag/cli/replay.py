@@ -96,13 +96,12 @@ def main(
         raise UsageError(f"--level: {level!r} is unknown; known: visibility, shapes")
     chosen = policies.parse(misfit) if misfit is not None else ()
     asked = backends.parse(backend) if backend is not None else ()
-    for name in asked:
-        backends.require(name)
     recorded, broken = read_what_is_whole(trace)
     asked = asked or (backends.of(recorded.header.environment),)
+    for name in asked:
+        backends.require(name)
     # Of two libraries, the plan is laid for transformers, whose config defines what is meant.
     chosen_backend = asked[-1] if len(asked) == 1 else "torch"
-    backends.require(chosen_backend)
     config = read_config(model) if model is not None else None
     for name in () if plan else asked:
         experiment.require_family(recorded, config, name)
@@ -123,8 +122,9 @@ def main(
             complain(f"error: {broken}")
         return broken.exit_code if broken is not None else code
     memory.require(prepared)
-    for name in asked if device is not None else ():
-        backends.use_device(name, device or "")
+    if device is not None:
+        for name in asked:
+            backends.use_device(name, device)
     if len(asked) > 1:
         from mlxdiag.cli import replay_across
 

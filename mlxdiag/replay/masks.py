@@ -86,8 +86,3 @@ def guess_builder(
     if off is None and m >= q:
         return plain, m - q
     return None
-
-
-def additive(mask: Bool) -> NDArray[np.float32]:
-    """0 where attended and -inf where blocked, the form in which servers hand masks over."""
-    return np.where(mask, np.float32(0), np.float32(-np.inf)).astype(np.float32)

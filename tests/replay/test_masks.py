@@ -56,13 +56,6 @@ def test_the_builder_follows_from_shape_and_offset(q, m, off, padding, width, ex
     assert masks.guess_builder(q, m, off, padding=padding, width=width) == expected
 
 
-def test_additive_masks_block_with_minus_infinity():
-    mask = masks.additive(masks.causal(2, 0))
-    assert mask.dtype == np.float32
-    assert mask[0, 1] == -np.inf
-    assert mask[1, 1] == 0
-
-
 def test_an_unknown_builder_and_a_missing_window_are_refused():
     with pytest.raises(ValueError, match="known: causal, padded"):
         masks.build("banded", 2, 0)
