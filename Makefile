@@ -30,7 +30,7 @@ replay: $(READY)
 # And longer waking threads than using them.
 test: export OMP_NUM_THREADS ?= 1
 test: $(READY)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
