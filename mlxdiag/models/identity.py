@@ -2,8 +2,8 @@
 
 Every key that a layer appends is remembered with its sequence and position, as a hash of the bytes of the
 vector over all heads (after RoPE, and as the cache will hold it). A key that an attention call is handed is
-then looked up, whatever the cache did to it in between: rotated, trimmed, merged, paged, copied. Keys that
-were never appended (slots never written, padding of a merge) are all zeros and count as padding.
+then looked up, whatever the cache did to it in between: rotated, trimmed, merged, paged, copied. Keys of
+zeros that were never appended (slots never written, padding of a merge) count as padding.
 
 Layers have separate memories. Contents are compared by a 64-bit hash: at a million keys a layer, the chance
 of one false match is about 3e-8. Each library's own part reads its arrays.
@@ -170,7 +170,7 @@ class Memory:
             key_seq[row] = [seq for seq, _ in found]
             key_pos[row] = [position for _, position in found]
             ambiguous += int((key_seq[row] == AMBIGUOUS).sum())
-        key_seq[zero], key_pos[zero] = PADDING, -1
+        key_seq[zero & (key_seq == UNKNOWN)] = PADDING  # a model may make keys of zeros, too
         return key_seq, key_pos, ambiguous
 
     def _resolve(self, entries: Any, own: int) -> tuple[int, int]:

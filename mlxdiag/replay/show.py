@@ -34,6 +34,10 @@ def replay_report(
     for severity in ("error", "warning", "info"):
         setattr(summary, f"{severity}s", sum(1 for f in findings if f.severity == severity))
     absent = list(not_reproduced(first, prepared))
+    if _alike(first):
+        summary.caveat = (
+            "the model gives the same logits everywhere and its keys are all alike: none was told apart"
+        )
     if absent:
         summary.caveat = (
             f"{len(absent)} recorded fault{'s were' if len(absent) > 1 else ' was'} not reproduced"
@@ -43,6 +47,17 @@ def replay_report(
         findings=findings,
         summary=summary,
         sections=[_verdict(ran), *_absent(absent), _setting(prepared, instance, first), _policies(ran)],
+    )
+
+
+def _alike(ran: Ran) -> bool:
+    """Whether the run says nothing: no key was recognised, and the logits have no spread to differ in.
+
+    So it is with weights of zeros, or with values in a config that make every output zero.
+    """
+    outcome = ran.outcome
+    return (
+        outcome.crash is None and outcome.tolerance == 0 and not any(step.queries for step in outcome.steps)
     )
 
 

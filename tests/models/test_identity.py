@@ -37,6 +37,13 @@ class TestMemory:
         memory.insert(ints([11]), ints([0]), ints([0]))
         assert looked_up(memory, 99, 0, 11) == [(UNKNOWN, -1), (PADDING, -1), (0, 0)]
 
+    def test_keys_of_zeros_that_a_model_made_are_its_own(self) -> None:
+        memory = Memory()
+        memory.insert(ints([0, 11]), ints([0, 0]), ints([0, 1]))
+        assert looked_up(memory, 0, 11) == [(0, 0), (0, 1)]
+        memory.insert(ints([0]), ints([0]), ints([2]))
+        assert looked_up(memory, 0) == [(AMBIGUOUS, -1)]
+
     def test_a_token_that_was_fed_again_makes_the_first_stale(self) -> None:
         memory = Memory()
         memory.insert(ints([11, 12]), ints([0, 0]), ints([0, 1]))
