@@ -72,7 +72,7 @@ def main(
 ) -> int:
     """Run a trace's schedule through real model code and compare it with a single pass of the same tokens."""
     from mlxdiag.models import backends
-    from mlxdiag.models.configs.directory import read_config
+    from mlxdiag.models.configs.directory import read_config, require_geometry
     from mlxdiag.replay import experiment, memory
     from mlxdiag.replay import misfit as policies
     from mlxdiag.replay.show import replay_report
@@ -103,6 +103,8 @@ def main(
     # Of two libraries, the plan is laid for transformers, whose config defines what is meant.
     chosen_backend = asked[-1] if len(asked) == 1 else "torch"
     config = read_config(model) if model is not None else None
+    if model is not None and config is not None:
+        require_geometry(model, config)
     for name in () if plan else asked:
         experiment.require_family(recorded, config, name)
     prepared = experiment.prepare(recorded, source=trace, config=config, backend=chosen_backend)

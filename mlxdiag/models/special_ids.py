@@ -48,7 +48,15 @@ def _added(directory: Path) -> Iterator[tuple[int, tuple[str, bool]]]:
             continue
         try:
             found = list(read(json.loads(path.read_bytes())))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise UnreadableError(f"{path}: {type(error).__name__}: {error}") from None
         if found:
             yield from found

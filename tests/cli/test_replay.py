@@ -166,6 +166,14 @@ def test_a_checkpoint_of_another_family_is_refused(trace, capsys, tmp_path):
     assert "the checkpoint is of family llama, the trace of gemma3_text" in ran.err
 
 
+def test_a_checkpoint_s_config_that_contradicts_itself_is_named(trace, capsys, tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "config.json").write_text('{"model_type": "gemma3_text", "num_hidden_layers": "4"}')
+    ran = call(capsys, "replay", trace(FIRST, head=HEAD), "--model", "deep", "--plan")
+    assert ran.code == 3
+    assert "deep/config.json: config field num_hidden_layers must be an integer, not '4'" in ran.err
+
+
 def test_a_dropped_mask_with_an_unknown_fallback_is_tried_with_each(trace, capsys):
     dropped = (
         '- {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 5}], "attention": '

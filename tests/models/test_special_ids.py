@@ -44,7 +44,16 @@ def test_without_tokenizer_files_what_is_known_stays(tmp_path: Path) -> None:
     assert of_directory(tmp_path, None) is None
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"added_tokens": [{"id": "x", "content": ""}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"added_tokens": [{"id": "x", "content": ""}]}',
+        '{"added_tokens": [{"id": 1e999, "content": ""}]}',
+        "[" * 10**5,
+    ],
+)
 def test_a_broken_tokenizer_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(UnreadableError, match=r"tokenizer\.json: "):

@@ -8,6 +8,7 @@ from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import codes
 from mlxdiag.models import catalogue
 from mlxdiag.replay import experiment
+from mlxdiag.replay.show import replay_report
 from mlxdiag.traces.reader import parse, read
 from tests.replay.schedules import HEALTHY
 from tests.replay.traces import trace
@@ -107,3 +108,27 @@ def test_every_family_of_the_catalogue_runs_chunks_across_its_window(architectur
     ran = run(parse(f"schema: mlxdiag.trace/1\n{head}steps:\n{lines}"))
     assert sum(step.compared for step in ran.outcome.steps) == 30
     assert found(ran.report) == FAULTS.get(architecture, set())
+
+
+def test_a_model_whose_outputs_are_all_alike_judges_nothing():
+    prepared = experiment.prepare(
+        trace(HEALTHY[ALONE[0]], "gemma3_text", ""), source="t.yaml", backend="torch"
+    )
+    instance = experiment.instance_for(prepared, device="cpu")
+    healthy = experiment.run_policies(prepared, instance, ("strict",))
+    assert replay_report(healthy, prepared, instance).summary.caveat == ""
+    for weight in instance.model.parameters():
+        weight.data.zero_()
+    ran = experiment.run_policies(prepared, instance, ("strict",))
+    assert "none was told apart" in replay_report(ran, prepared, instance).summary.caveat
+
+
+def test_a_model_that_looks_ahead_is_not_run():
+    loaded = parse(
+        "schema: mlxdiag.trace/1\n"
+        "model: {architecture: gemma3_text, config: {use_bidirectional_attention: true}}\n"
+        "steps:\n"
+        "- {step: 1, rows: [{seq: a, offset: 0, tokens: 5}]}\n"
+    )
+    with pytest.raises(UnjudgedError, match="queries attend to later tokens"):
+        run(loaded)

@@ -12,6 +12,8 @@ from mlxdiag.models.configs.pattern import KINDS, PICKED, letters
 from mlxdiag.models.configs.sizes import DEPTHS
 from mlxdiag.traces.types import Tokens
 
+DEEPEST = 4096
+"""More layers than any model has. A list is made of them before anything is known of their weights."""
 _SHARED = ("num_kv_shared_layers", "num_kv_reuse_layers")
 _WINDOWS = ("sliding_window", "attention_window_size", "sliding_window_size", "window_size")
 _BLOCKS = ("attention_chunk_size",)
@@ -72,7 +74,7 @@ def depth_of(text: Mapping[str, Any], habit: Habit) -> int:
     if depth is None:
         listed = (text.get(name) for name in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
         depth = next((len(kinds) for kinds in listed if isinstance(kinds, list | str)), None)
-    if depth is None or depth < 1:
+    if depth is None or not 1 <= depth <= DEEPEST:
         raise UnreadableError(f"config of {text.get('model_type')}: num_hidden_layers is {depth}")
     return depth
 

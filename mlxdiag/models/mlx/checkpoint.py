@@ -10,7 +10,7 @@ import msgspec
 from mlxdiag.errors import UnjudgedError, UnreadableError
 from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Skipped
-from mlxdiag.models.configs.directory import check_weights, read_config
+from mlxdiag.models.configs.directory import check_files, check_weights, read_config
 from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.mlx import library
 from mlxdiag.models.mlx.instance import MlxInstance, cache_count, device_name, text_module
@@ -34,6 +34,7 @@ def load(directory: str | Path) -> MlxInstance:
     module = library.family(config["model_type"])
     if isinstance(module, Skipped):
         raise UnjudgedError(f"{path}: {module}")
+    check_files(path)
     model, config = _load(path)
     note = _to_float32(model)
     return MlxInstance(

@@ -87,6 +87,19 @@ def of_config(config: Any) -> Geometry:
     )
 
 
+def both_ways(config: Any) -> str | None:
+    """Why a config's model is not judged: it attends to later tokens, so that no KV cache can hold for it."""
+    text = config.get_text_config(decoder=True)
+    spans = getattr(text, "use_bidirectional_attention", None)
+    if spans in (True, "all"):
+        named = f"use_bidirectional_attention is {spans!r}"
+    elif not getattr(text, "is_causal", True):
+        named = f"is_causal is {text.is_causal!r}"
+    else:
+        return None
+    return f"{named}: queries attend to later tokens, so that nothing can be fed in pieces"
+
+
 def layer_words(text: Any) -> list[str]:
     """The word for each layer: listed, or inferred as the library infers it for a cache."""
     for name in ("layer_types", "layers_block_type", "attention_layers"):

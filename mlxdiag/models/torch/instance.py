@@ -50,7 +50,7 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         `kinds` replaces the cache layer of a layer (by index) or of a family (by name); the index wins.
         Raises UnjudgedError where the library's cache has no layers yet that could be replaced.
         """
-        cache = cache_kinds.fresh(self.cache_kind, self.model.config) or _cache(self.model.config)
+        cache = cache_kinds.fresh(self.cache_kind, self.model.config) or _cache(self)
         for layer in self.geometry.owners() if kinds else ():
             make = (kinds or {}).get(layer.index) or (kinds or {}).get(layer.family)
             if make is None:
@@ -128,14 +128,22 @@ def of_model(
     )
 
 
-def _cache(config: Any) -> Any:
-    """The cache that `generate` would make, or the one of its own that a family insists on."""
+def _cache(instance: TorchInstance) -> Any:
+    """The cache that `generate` would make, or the one of its own that a family insists on.
+
+    Raises UnjudgedError where the library makes none of the config: some of its fields are read here first.
+    """
+    config = instance.model.config
     own = CACHES.get(str(config.model_type))
     if own is not None:
         return getattr(importlib.import_module(f"transformers.models.{own[0]}.modeling_{own[0]}"), own[1])()
     from transformers import DynamicCache
 
-    return DynamicCache(config=config)
+    try:
+        return DynamicCache(config=config)
+    except Exception as error:  # a config may lack anything, in any way
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise UnjudgedError(f"{instance.name}: the library makes no cache for its config: {said}") from error
 
 
 def _held(caches: list[Any]) -> Held:

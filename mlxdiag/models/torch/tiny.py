@@ -15,7 +15,7 @@ from mlxdiag.models.configs.geometry import text_of
 from mlxdiag.models.configs.sizes import MIN_VOCAB
 from mlxdiag.models.torch import devices, library
 from mlxdiag.models.torch.families import EXPERTS
-from mlxdiag.models.torch.geometry import layer_words, of_config
+from mlxdiag.models.torch.geometry import both_ways, layer_words, of_config
 from mlxdiag.models.torch.instance import TorchInstance, of_model
 from mlxdiag.models.torch.weights import randomise
 
@@ -46,6 +46,8 @@ def build(
     try:
         with library.quiet():
             whole = classes.config(**_bare(text))
+        if (why := both_ways(whole)) is not None:
+            return Skipped(why)
         geometry = of_config(whole)
         kept = kept_layers(geometry)
         small = cut(text, geometry, kept, vocab, window, library.defaults(classes))

@@ -65,11 +65,23 @@ def test_an_implementation_of_attention_can_be_asked_for(tmp_path: Path) -> None
     assert load(tmp_path, attention="eager").attention == "eager"
 
 
+def configured(directory: Path, **fields: Any) -> None:
+    """Change fields of a checkpoint's config."""
+    path = directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
 def test_halves_are_computed_in_float32_and_noted(tmp_path: Path) -> None:
     saved(tmp_path, change=lambda weights: weights.update({n: v.bfloat16() for n, v in weights.items()}))
     instance = load(tmp_path)
     assert instance.forward(ids(), None).dtype == torch.float32
     assert instance.geometry.notes == ("weights stored in bfloat16 are computed in float32",)
+
+
+def test_eight_bit_floats_are_noted_too(tmp_path: Path) -> None:
+    eight = torch.float8_e4m3fn
+    saved(tmp_path, change=lambda weights: weights.update({n: v.to(eight) for n, v in weights.items()}))
+    assert load(tmp_path).geometry.notes == ("weights stored in float8_e4m3fn are computed in float32",)
 
 
 NORM = "model.layers.1.self_attn.q_norm.weight"
@@ -82,7 +94,7 @@ NORM = "model.layers.1.self_attn.q_norm.weight"
         (lambda weights: weights.update(extra=torch.ones(2)), r"has surplus weights \(1\): extra"),
         (
             lambda weights: weights.update({NORM: torch.ones(7)}),
-            "the weights do not fit the config|misshapen",
+            rf"has misshapen weights \(1\): {NORM} \[7\] where the config means \[\d+\]",
         ),
         (
             lambda weights: [weights.pop(name) for name in list(weights) if "mlp" in name],
@@ -96,6 +108,47 @@ def test_weights_that_are_missing_surplus_or_misshapen_are_named(
     saved(tmp_path, change=change)
     with pytest.raises(UnreadableError, match=message):
         load(tmp_path)
+
+
+def test_a_shape_that_no_memory_could_hold_is_named_and_not_allocated(tmp_path: Path) -> None:
+    saved(tmp_path)
+    configured(tmp_path, vocab_size=10**12)
+    with pytest.raises(
+        UnreadableError, match=r"embed_tokens.weight \[512, 64\] where the .* \[1000000000000, 64\]"
+    ):
+        load(tmp_path)
+
+
+def test_a_field_that_the_config_class_refuses_is_told_with_its_file(tmp_path: Path) -> None:
+    saved(tmp_path)
+    configured(tmp_path, hidden_size="64")
+    with pytest.raises(UnreadableError, match=r"config\.json: transformers refuses it: .*'hidden_size'"):
+        load(tmp_path)
+
+
+def test_a_package_that_the_config_needs_and_that_is_not_there_judges_nothing(tmp_path: Path) -> None:
+    saved(tmp_path)
+    configured(tmp_path, quantization_config={"quant_method": "gptq", "bits": 4})
+    with pytest.raises(UnjudgedError, match=r"lacks a package for it: .*optimum"):
+        load(tmp_path)
+
+
+def test_a_model_that_looks_ahead_judges_nothing(tmp_path: Path) -> None:
+    saved(tmp_path)
+    configured(tmp_path, use_bidirectional_attention=True)
+    with pytest.raises(
+        UnjudgedError, match=r"config\.json: use_bidirectional_attention is True: queries attend"
+    ):
+        load(tmp_path)
+
+
+def test_a_config_that_the_library_s_caches_cannot_read_judges_nothing(tmp_path: Path) -> None:
+    saved(tmp_path / "windowless")
+    configured(tmp_path / "windowless", sliding_window=None)
+    with pytest.raises(
+        UnjudgedError, match="windowless: the library makes no cache for its config: TypeError"
+    ):
+        load(tmp_path / "windowless").new_cache()
 
 
 def test_a_directory_that_holds_no_checkpoint(tmp_path: Path) -> None:
