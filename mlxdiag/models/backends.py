@@ -54,9 +54,9 @@ def family(name: str, config: Mapping[str, Any]) -> str | Skipped:
         return found if isinstance(found, Skipped) else model_type
     from mlxdiag.models.mlx import library
 
-    model_type = str(library.wrapped(config).get("model_type"))
-    found = library.family(model_type)
-    return found if isinstance(found, Skipped) else model_type
+    outer = library.wrapped(config)
+    found = library.family_of(outer)
+    return found if isinstance(found, Skipped) else str(outer.get("model_type"))
 
 
 def tiny(

@@ -76,10 +76,11 @@ def parting(
 
     `feeds`: which tokens of each row are compared, behind its left padding; `width`: columns of the forward.
     """
-    others = {value.spot: value.array for value in second}
+    others = {value.spot: _by_token(value.array, width) for value in second}
     agreed, inputs = "", 0.0
     for value in first:
-        misses = _misses(value.array, others.get(value.spot), feeds, width)
+        ours = _by_token(value.array, width)
+        misses = _misses(ours, others.get(value.spot), feeds, width)
         if misses is None:
             continue
         spot = value.spot
@@ -95,7 +96,7 @@ def parting(
             part=spot.part,
             end=spot.end,
             by=float(np.nanmax(misses)),
-            relative=_relative(value.array, others[spot], feeds, width),
+            relative=_relative(ours, others[spot], feeds, width),
             seq=feed.seq,
             position=feed.start + column,
             agreed=agreed,
@@ -179,6 +180,13 @@ def _misses(
         columns = slice(feed.left, feed.left + feed.tokens)
         misses[row, : feed.tokens] = apart[row, columns] / scale
     return misses
+
+
+def _by_token(array: NDArray[Any], width: int) -> NDArray[Any]:
+    """Heads before tokens, [B, heads, tokens, size], as tokens before heads: libraries norm them in either
+    order."""
+    heads_first = array.ndim == 4 and array.shape[1] != width and array.shape[2] == width
+    return array.swapaxes(1, 2) if heads_first else array
 
 
 def _real(array: NDArray[Any], feeds: Sequence[Feed]) -> Iterator[NDArray[Any]]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Collection
+
 import msgspec
 
+from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.convert.pair import MLX, TORCH
 from mlxdiag.models.convert.rows import row, table
 
@@ -23,6 +27,7 @@ class Families(msgspec.Struct, frozen=True, kw_only=True):
 
 def families() -> Families:
     """Every language model that either library holds."""
+    from mlxdiag.models.mlx import library as mlx_library
     from mlxdiag.models.mlx import zoo as mlx_zoo
     from mlxdiag.models.torch import library as torch_library
     from mlxdiag.models.torch import zoo as torch_zoo
@@ -35,7 +40,8 @@ def families() -> Families:
     both, apart, taken = set(), {}, set()
     for name in sorted(known | {one for one in table() if row(one).of or one in known}):
         model_type = torch_row(row(name).of or name).model_type
-        module = _module(row(name).model_type or model_type)
+        entry = row(name)
+        module = mlx_library.module_name(entry.model_type or model_type, entry.architectures)
         why = held.others.get(model_type, "")
         if why.startswith("wraps "):
             taken.add(module)
@@ -45,14 +51,41 @@ def families() -> Families:
             taken.add(module)
             both.add(name)
         elif name in torch_zoo.families():
-            apart[name] = MLX, f"mlx-lm has no family {model_type}"
+            whole = mlx_library.module_name(model_type.removesuffix("_text"))
+            if whole in modules and not _has_head(model_type):
+                taken.add(whole)
+                apart[name] = "", f"published as a part of {whole}; transformers has it without a head there"
+            else:
+                apart[name] = MLX, f"mlx-lm has no family {model_type}"
     # A module of the name of a family that is published as a part of another one, as llama4_text, is no row.
     for module in sorted(modules - taken - both):
-        apart[module] = TORCH, f"transformers has no language model of the type {module}"
+        inner = " or ".join(_wrapped(module, taken))
+        if inner and _has_config(module):
+            apart[module] = "", f"wraps {inner}, which is compared as the text model that it is"
+        else:
+            apart[module] = TORCH, f"transformers has no language model of the type {module}"
     return Families(both=tuple(sorted(both)), apart=apart)
 
 
-def _module(model_type: str) -> str:
-    from mlx_lm.utils import MODEL_REMAPPING
+def _has_head(model_type: str) -> bool:
+    """Whether transformers' class of a family returns logits."""
+    from mlxdiag.models.torch import library
 
-    return str(MODEL_REMAPPING.get(model_type, model_type))
+    found = library.family(model_type)
+    return not isinstance(found, Skipped) and found.has_head
+
+
+def _has_config(module: str) -> bool:
+    """Whether transformers knows this type, be it as a model of images."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    return module in CONFIG_MAPPING or module.replace("-", "_") in CONFIG_MAPPING
+
+
+def _wrapped(module: str, families: Collection[str]) -> list[str]:
+    """The families whose modules, or whose classes, a module of mlx-lm runs."""
+    found = importlib.import_module(f"mlx_lm.models.{module}")
+    names = {
+        getattr(value, "__module__", None) or getattr(value, "__name__", "") for value in vars(found).values()
+    }
+    return sorted({str(name).rpartition(".")[2] for name in names} & set(families) - {module})

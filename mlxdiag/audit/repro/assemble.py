@@ -111,7 +111,7 @@ def module_of(instance: Instance) -> str:
     """The module that the script builds: what the config names, which may take its `Model` from another."""
     from mlxdiag.models.mlx import library
 
-    module = library.family(str(instance.config["model_type"]))
+    module = library.family_of(instance.config)
     assert not isinstance(module, Skipped)
     return module.__name__
 

@@ -104,6 +104,25 @@ def kinds_of_mimo(config: Config) -> dict[str, Any]:
     }
 
 
+def kinds_of_kimi(config: Config) -> dict[str, Any]:
+    """Layers by number, counted from one, with the sizes of the recurrent ones; dense layers come first."""
+    kinds = config["layer_types"]
+    linear = {
+        "kda_layers": [index + 1 for index, kind in enumerate(kinds) if kind == LINEAR],
+        "full_attn_layers": [index + 1 for index, kind in enumerate(kinds) if kind == FULL],
+        "num_heads": config["linear_num_heads"],
+        "head_dim": config["linear_head_dim"],
+        "short_conv_kernel_size": config["linear_conv_kernel_dim"],
+    }
+    return {"linear_attn_config": linear, "first_k_dense_replace": config["mlp_layer_types"].count("dense")}
+
+
+def kinds_of_bailing(config: Config) -> dict[str, Any]:
+    """The size of a recurrent layer's head, which transformers saves beside that of the rotated part."""
+    shared = config["moe_intermediate_size"]
+    return {"head_dim": config["linear_head_dim"], "moe_shared_expert_intermediate_size": shared}
+
+
 def sliding_heads(config: Config) -> dict[str, Any]:
     """Sliding layers have query heads of their own."""
     heads = _layer_of(config, SLIDING).get("num_attention_heads", config["num_attention_heads"])
@@ -130,6 +149,8 @@ RULES: Mapping[str, Fields] = {
     "length": length,
     "kinds_of_granite": kinds_of_granite,
     "kinds_of_mimo": kinds_of_mimo,
+    "kinds_of_kimi": kinds_of_kimi,
+    "kinds_of_bailing": kinds_of_bailing,
     "sliding_heads": sliding_heads,
 }
 """By the name that `families.yaml` uses."""

@@ -66,6 +66,53 @@ def experts_in_one(weights: Weights, _config: Mapping[str, Any]) -> Weights:
     return laid
 
 
+def experts_apart(weights: Weights, _config: Mapping[str, Any]) -> Weights:
+    """Experts all in one, one by one: `w1` and `w3` are the halves of `gate_up_proj`, `w2` is `down_proj`."""
+    laid: Weights = {}
+    for name, value in weights.items():
+        owner, _, part = name.rpartition(".")
+        if not owner.endswith(".experts"):
+            laid[name] = value
+            continue
+        for number, one in enumerate(value):
+            halves = (
+                dict(zip(("w1", "w3"), np.split(one, 2), strict=True))
+                if part == "gate_up_proj"
+                else {"w2": one}
+            )
+            laid.update({f"{owner}.{number}.{half}.weight": array for half, array in halves.items()})
+    return laid
+
+
+def gates_apart(weights: Weights, _config: Mapping[str, Any]) -> Weights:
+    """`gate_up_proj` [2 * out, in] of a feed-forward part as `gate_proj` and `up_proj`."""
+    both = ".gate_up_proj.weight"
+    laid = {name: value for name, value in weights.items() if not name.endswith(both)}
+    for name in weights.keys() - laid.keys():
+        gate, up = np.split(weights[name], 2)
+        laid[name.replace(both, ".gate_proj.weight")] = gate
+        laid[name.replace(both, ".up_proj.weight")] = up
+    return laid
+
+
+def real_experts(weights: Weights, config: Mapping[str, Any]) -> Weights:
+    """Without the weights of experts that compute nothing, which are numbered behind the others."""
+    one = re.compile(r"\.experts\.(\d+)\.")
+    count = int(config["n_routed_experts"])
+    return {
+        name: value
+        for name, value in weights.items()
+        if (found := one.search(name)) is None or int(found[1]) < count
+    }
+
+
+def recurrent_output(weights: Weights, config: Mapping[str, Any]) -> Weights:
+    """The last projection of a recurrent layer under its own name, where it is saved under a full layer's."""
+    linear = [str(index) for index, kind in enumerate(config["layer_types"]) if kind == "linear_attention"]
+    saved = re.compile(rf"^(model\.layers\.(?:{'|'.join(linear)})\.attention)\.dense\.")
+    return {saved.sub(r"\1.o_proj.", name): value for name, value in weights.items()}
+
+
 def unread_keys(weights: Weights, config: Mapping[str, Any]) -> Weights:
     """Zeros for the key and value weights of layers that read an earlier layer's keys."""
     depth = int(config["num_hidden_layers"])
@@ -81,6 +128,10 @@ def unread_keys(weights: Weights, config: Mapping[str, Any]) -> Weights:
 RULES: Mapping[str, Rule] = {
     "experts_by_output": experts_by_output,
     "experts_in_one": experts_in_one,
+    "experts_apart": experts_apart,
+    "gates_apart": gates_apart,
+    "real_experts": real_experts,
+    "recurrent_output": recurrent_output,
     "unread_keys": unread_keys,
 }
 """By the name that `families.yaml` uses."""

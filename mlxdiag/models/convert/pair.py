@@ -125,7 +125,7 @@ def _lacking(family: str, entry: Row) -> Apart | None:
     found = torch_library.family(model_type)
     if isinstance(found, Skipped):
         return Apart(found.reason, found.hint, kind="lacks", library=TORCH)
-    module = mlx_library.family(entry.model_type or model_type)
+    module = mlx_library.family(entry.model_type or model_type, entry.architectures)
     if isinstance(module, Skipped):
         return Apart(module.reason, module.hint, kind="lacks", library=MLX)
     return None

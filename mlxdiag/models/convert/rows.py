@@ -42,6 +42,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     apart: str = ""
     """Why the two libraries' models of this name cannot hold the same weights."""
 
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """The classes that the published config names, where mlx-lm takes its module by them."""
+        return tuple(self.publish.get("architectures", ()))
+
 
 @cache
 def table() -> dict[str, Row]:

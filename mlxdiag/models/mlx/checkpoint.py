@@ -31,7 +31,7 @@ def load(directory: str | Path) -> MlxInstance:
     check_weights(path, "mlx-lm")
     geometry = from_config(config)
     tokens = special_ids.of_directory(path, geometry.tokens)
-    module = library.family(config["model_type"])
+    module = library.family_of(config)
     if isinstance(module, Skipped):
         raise UnjudgedError(f"{path}: {module}")
     check_files(path)

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,8 +50,23 @@ def load() -> ModuleType | Skipped:
         return Skipped(f"mlx-lm cannot be imported: {_one_line(error)}", 'pip install "mlx-lm>=0.32"')
 
 
-def family(model_type: str) -> ModuleType | Skipped:
-    """The module of mlx-lm that defines this `model_type`.
+def module_name(model_type: str, architectures: Iterable[str] = ()) -> str:
+    """The module that the library takes for a `model_type`, and for the classes that a config names, as two
+    models may bear one type. The library must be loaded."""
+    utils = importlib.import_module("mlx_lm.utils")
+    special = getattr(utils, "MODEL_ARCHITECTURE_REMAPPING", {})
+    found = (special.get((model_type, one)) for one in architectures)
+    return str(next((name for name in found if name), utils.MODEL_REMAPPING.get(model_type, model_type)))
+
+
+def family_of(config: Mapping[str, Any]) -> ModuleType | Skipped:
+    """As `family`, for a whole config.json."""
+    named = config.get("architectures") or ()
+    return family(str(config.get("model_type")), (named,) if isinstance(named, str) else named)
+
+
+def family(model_type: str, architectures: Iterable[str] = ()) -> ModuleType | Skipped:
+    """The module of mlx-lm that defines this `model_type`; see `module_name`.
 
     Everything is caught: a family may call `sys.exit` at import when an extra package is missing (olmo does).
     What it prints meanwhile is kept from the output, and told where it ends the import. Where it fails for no
@@ -62,7 +77,7 @@ def family(model_type: str) -> ModuleType | Skipped:
     library = load()
     if isinstance(library, Skipped):
         return library
-    name = importlib.import_module("mlx_lm.utils").MODEL_REMAPPING.get(model_type, model_type)
+    name = module_name(model_type, architectures)
     if not name.replace("-", "_").isidentifier():
         return Skipped(f"{model_type!r} is not the name of a model family")
     if name in deadly:

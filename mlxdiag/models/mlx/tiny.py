@@ -61,10 +61,10 @@ def tiny_config(
 
 def _text_family(outer: Mapping[str, Any], text: Mapping[str, Any]) -> Any:
     """The module whose arguments the text config becomes: its own, or else the wrapper's."""
-    wrapper = library.family(str(outer.get("model_type")))
+    wrapper = library.family_of(outer)
     if isinstance(wrapper, Skipped) or "text_config" not in outer:
         return wrapper
-    inner = library.family(str(text["model_type"]))
+    inner = library.family_of(text)
     return wrapper if isinstance(inner, Skipped) else inner
 
 
@@ -77,7 +77,7 @@ def instance(
     name: str,
 ) -> MlxInstance | Skipped:
     """An instance of exactly this config, with random weights. `kept`: the layers of the full model kept."""
-    module = library.family(str(small["model_type"]))
+    module = library.family_of(small)
     if isinstance(module, Skipped):
         return module
     geometry = from_config(small)

@@ -35,6 +35,8 @@ CLASSES: dict[str, Special] = {
             }
         },
     ),
+    # It has a head of its own, and stands in the table of models that take images only.
+    "mistral4": Special(module="mistral4", config="Mistral4Config", model="Mistral4ForCausalLM"),
     # The causal half of a diffusion model: its encoder, which returns hidden states.
     "diffusion_gemma_text": Special(
         module="diffusion_gemma", config="DiffusionGemmaTextConfig", model="DiffusionGemmaEncoderTextModel"

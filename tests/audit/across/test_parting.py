@@ -82,6 +82,20 @@ def test_experts_see_tokens_without_a_batch() -> None:
     assert found.position == 13
 
 
+def test_heads_may_come_before_tokens_in_one_library() -> None:
+    heads = DRAW.normal(size=(1, 4, 2, 3)).astype(np.float32)
+    turned = np.ascontiguousarray(heads.swapaxes(1, 2))
+    for ours, theirs in ((heads, turned), (turned, heads)):
+        assert parting([value(NORM, ours)], [value(NORM, theirs)], [FEED], 4) is None
+    found = parting([value(NORM, turned)], [value(NORM, changed(3, array=heads))], [FEED], 4)
+    assert found is not None
+    assert (found.part, found.position) == ("input_layernorm", 13)
+    small = heads[0, 3]
+    assert found.relative == pytest.approx(
+        float((1 / np.maximum(abs(small), abs(small + 1))).max()), rel=1e-5
+    )
+
+
 def test_not_a_number_is_a_difference() -> None:
     found = parting([value(IN)], [value(IN, changed(2, np.nan))], [FEED], 4)
     assert found is not None

@@ -46,6 +46,32 @@ def test_a_window_of_mimo_does_not_count_the_query() -> None:
     assert derived(config, ["kinds_of_mimo"])["hybrid_layer_pattern"] == [0, 1]
 
 
+def test_recurrent_layers_of_kimi_are_counted_from_one() -> None:
+    linear = "linear_attention"
+    config = {
+        "layer_types": [linear, linear, linear, F],
+        "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "linear_num_heads": 32,
+        "linear_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+    }
+    # moonshotai/Kimi-Linear-48B-A3B-Instruct: kda_layers [1, 2, 3, 5, ...], full_attn_layers [4, 8, ...].
+    told = derived(config, ["kinds_of_kimi"])
+    assert told["linear_attn_config"]["kda_layers"] == [1, 2, 3]
+    assert told["linear_attn_config"]["full_attn_layers"] == [4]
+    assert told["linear_attn_config"]["num_heads"] == 32
+    assert told["first_k_dense_replace"] == 1
+
+
+def test_a_head_of_bailing_is_that_of_its_recurrent_layers() -> None:
+    # transformers overwrites head_dim with the rotated part's size, and keeps the other beside it.
+    config = {"head_dim": 64, "linear_head_dim": 128, "moe_intermediate_size": 768}
+    assert derived(config, ["kinds_of_bailing"]) == {
+        "head_dim": 128,
+        "moe_shared_expert_intermediate_size": 768,
+    }
+
+
 def test_layers_with_experts_are_told_in_each_familys_form() -> None:
     config = {"mlp_layer_types": ["dense", "sparse", "sparse"]}
     assert derived(config, ["expert_layers"]) == {

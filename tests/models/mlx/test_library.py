@@ -15,6 +15,21 @@ def test_a_family_is_found_under_its_own_name_and_under_a_remapped_one() -> None
     assert library.family("mistral").__name__ == "mlx_lm.models.llama"
 
 
+def test_of_two_models_of_one_type_the_class_that_the_config_names_tells() -> None:
+    # mlx_lm.utils.MODEL_ARCHITECTURE_REMAPPING: Ling 3 bears the type of Ling 2.5.
+    named = {"model_type": "bailing_hybrid", "architectures": ["BailingMoeV3ForCausalLM"]}
+    for config in (named, {**named, "architectures": "BailingMoeV3ForCausalLM"}):
+        assert library.family_of(config).__name__ == "mlx_lm.models.bailing_moe_v3"
+    for config in (
+        {"model_type": "bailing_hybrid"},
+        {**named, "architectures": ["BailingMoeV2_5ForCausalLM"]},
+    ):
+        assert library.family_of(config).__name__ == "mlx_lm.models.bailing_hybrid"
+    assert (
+        library.family_of({"model_type": "mistral", "architectures": None}).__name__ == "mlx_lm.models.llama"
+    )
+
+
 @pytest.mark.parametrize("name", ["baichuan", "diffusion_gemma"])
 def test_families_that_people_ask_for_are_missing_with_a_reason_and_a_hint(name: str) -> None:
     found = library.family(name)
