@@ -132,7 +132,8 @@ def _softmax(text: Mapping[str, Any], habit: Habit, index: int) -> str:
 def _shared(text: Mapping[str, Any], habit: Habit, depth: int) -> int:
     name = next((name for name in _SHARED if text.get(name) is not None), _SHARED[0])
     count = _integer(text, name)
-    count = habit.shared if count is None else count
+    if count is None:  # a family's default is for its own depth; a smaller model shares nothing
+        count = habit.shared if habit.shared < depth else 0
     if not 0 <= count < depth:
         raise UnreadableError(f"config: {name} is {count} of {depth} layers")
     return count
@@ -149,6 +150,8 @@ def _owner(kinds: Sequence[str], owners: int, index: int) -> int:
 def _window(text: Mapping[str, Any], habit: Habit, names: Sequence[str]) -> int | None:
     if (before := _integer(text, habit.before)) is not None:
         return before + 1
+    if (twice := _integer(text, habit.twice)) is not None:
+        return twice // 2
     for name in names:
         if name in text:
             window = _integer(text, name)

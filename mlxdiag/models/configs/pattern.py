@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlxdiag.errors import UnreadableError
-from mlxdiag.models.configs.habits import Habit
+from mlxdiag.models.configs.habits import Habit, Switch
 
 Reader = Callable[[Mapping[str, Any], int], str | None]
 
@@ -18,10 +18,16 @@ WORDS = {
     "full_attention": "G",
     "attention": "G",
     "global_attention": "G",
+    "global": "G",
+    "hybrid": "G",
+    "compressed_sparse_attention": "G",
+    "heavily_compressed_attention": "G",
     "indexed_attention": "G",
     "minimax_m3_sparse": "G",
     "sliding_attention": "L",
     "local_attention": "L",
+    "local": "L",
+    "hybrid_sliding": "L",
     "chunked_attention": "C",
     "linear_attention": "R",
     "recurrent": "R",
@@ -31,8 +37,13 @@ WORDS = {
     "mlp": "-",
     "moe": "-",
 }
-PICKED = ("indexed_attention", "minimax_m3_sparse")
-"""Full layers whose keys an indexer picks for each query."""
+PICKED = (
+    "indexed_attention",
+    "minimax_m3_sparse",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+)
+"""Full layers whose keys are picked for each query, or are not one per token."""
 _HYBRID = {"*": "G", "M": "R", "-": "-", "E": "-"}
 """`hybrid_override_pattern` of nemotron_h: attention, Mamba, dense and expert feed-forward layers."""
 
@@ -49,9 +60,11 @@ def letters(
     found = _first(LISTED, text, depth)
     notes: tuple[str, ...] = ()
     if found is None:
-        found = _first(REPEATED, text, depth)
+        found = _window_switch(text, depth, habit.switch) or _first(REPEATED, text, depth)
+        if found is not None and habit.ahead:
+            found = ("G" + found)[:depth]
         if found is None:
-            found = cycle(habit.pattern, depth)
+            found = _assumed(habit, depth)
             if habit.pattern != "G":
                 notes = (f"the config names no layer kinds; the family's pattern {habit.pattern} is assumed",)
         if window is None:
@@ -65,6 +78,14 @@ def letters(
     return found, notes
 
 
+def _assumed(habit: Habit, depth: int) -> str:
+    """The layers of a family whose config names none."""
+    if habit.backward:
+        return cycle(habit.pattern[::-1], depth)[::-1]
+    found = (habit.lead + cycle(habit.pattern, depth)[len(habit.lead) :])[:depth]
+    return found if habit.one in found else found[:-1] + habit.one
+
+
 def cycle(pattern: str, depth: int) -> str:
     """The pattern repeated over all layers."""
     return (pattern * (depth // len(pattern) + 1))[:depth]
@@ -75,7 +96,7 @@ def _first(readers: Sequence[Reader], text: Mapping[str, Any], depth: int) -> st
 
 
 def _layer_types(text: Mapping[str, Any], depth: int) -> str | None:
-    for name in ("layer_types", "layers_block_type"):
+    for name in ("layer_types", "layers_block_type", "attention_layers"):
         if text.get(name) is not None:
             return _spell(name, _strings(text, name), depth)
     return None
@@ -92,8 +113,10 @@ def _hybrid(text: Mapping[str, Any], depth: int) -> str | None:
 
 
 def _sliding_layers(text: Mapping[str, Any], depth: int) -> str | None:
-    """baichuan_m1: the sliding layers by index."""
-    return _marked(text, "sliding_window_layers", depth, marked="L", others="G")
+    """baichuan_m1 and inkling: the sliding layers by index."""
+    names = ("sliding_window_layers", "local_layer_ids")
+    found = (_marked(text, name, depth, marked="L", others="G") for name in names)
+    return next((kinds for kinds in found if kinds is not None), None)
 
 
 def _full_layers(text: Mapping[str, Any], depth: int) -> str | None:
@@ -157,13 +180,21 @@ def _block_types(text: Mapping[str, Any], depth: int) -> str | None:
     return None
 
 
-def _window_switch(text: Mapping[str, Any], depth: int) -> str | None:
-    """Qwen: a window only when switched on, and only from `max_window_layers` upwards."""
-    if "use_sliding_window" not in text:
-        return None
-    first = text.get("max_window_layers")
-    full = depth if not text["use_sliding_window"] or not isinstance(first, int) else min(first, depth)
-    return "G" * full + "L" * (depth - full)
+def _window_switch(text: Mapping[str, Any], depth: int, switch: Switch) -> str | None:
+    """Qwen and its kin: a window only when switched on, and only for some layers."""
+    if not text.get("use_sliding_window", switch.on):
+        return "G" * depth if "use_sliding_window" in text else None
+    if switch.where == "bare":
+        bare = text.get("no_rope_layers")
+        if isinstance(bare, list) and len(bare) >= depth:
+            return "".join("G" if rotated else "L" for rotated in bare[:depth])
+    if switch.where in ("all", "bare"):
+        return cycle(switch.pattern, depth)
+    bound = text.get("max_window_layers", switch.layers)
+    bound = min(bound, depth) if isinstance(bound, int) else depth
+    if switch.where == "below":
+        return cycle(switch.pattern, bound) + "G" * (depth - bound)
+    return "G" * bound + "L" * (depth - bound)
 
 
 def _pattern(text: Mapping[str, Any], depth: int) -> str | None:
@@ -205,7 +236,6 @@ LISTED: tuple[Reader, ...] = (
 """Readers of fields that name every layer."""
 REPEATED: tuple[Reader, ...] = (
     _block_types,
-    _window_switch,
     _pattern,
     _every,
     _grouped,

@@ -119,8 +119,8 @@ def test_transformers_itself_reads_what_is_called_published(family: str, tmp_pat
 
 
 def test_transformers_takes_no_published_experts_that_compute_nothing(tmp_path: Path) -> None:
-    # modeling_longcat_flash.py makes gate_up_proj for `total_experts` and down_proj for the real ones: it takes no
-    # checkpoint without weights for the others, as it is published. A library that is mended does.
+    # modeling_longcat_flash.py makes gate_up_proj for `total_experts`, and down_proj for the real ones alone.
+    # Published checkpoints hold no weights for the others. A library that is mended takes them.
     pair = convert.tiny("longcat_flash")
     assert isinstance(pair, convert.Pair)
     folder = republished(
