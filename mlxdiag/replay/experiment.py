@@ -14,15 +14,13 @@ from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.models import backends, catalogue
 from mlxdiag.models.adapter import Instance, Skipped
 from mlxdiag.replay import plan as planning
-from mlxdiag.replay import prompts
+from mlxdiag.replay import prompts, recorded
 from mlxdiag.replay.ops import Plan
 from mlxdiag.replay.outcome import Outcome, summarise
 from mlxdiag.traces.types import Family, Model, Trace
 
 if TYPE_CHECKING:
     from mlxdiag.replay.run import Runner
-
-DEPTHS = ("num_hidden_layers", "n_layers", "n_layer", "layer_types")
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -58,7 +56,7 @@ def require_family(trace: Trace, config: dict[str, Any] | None = None, backend: 
     Raises:
         UnjudgedError: with the reason, and what to install where that helps.
     """
-    whole = config if config is not None else _whole_config(planning.model_of(trace))
+    whole = config if config is not None else recorded.whole_config(planning.model_of(trace))
     family = backends.family(backend, whole)
     if isinstance(family, Skipped):
         raise UnjudgedError(f"{whole.get('model_type')}: {family}")
@@ -81,7 +79,7 @@ def prepare(
 
     model = planning.model_of(trace)
     chosen = backend or backends.of(trace.header.environment)
-    whole = config if config is not None else _whole_config(model)
+    whole = config if config is not None else recorded.whole_config(model)
     if config is not None:
         _require_same_family(model, config)
     own = geometry.from_config(whole).families()
@@ -121,23 +119,6 @@ def _require_same_family(model: Model, config: dict[str, Any]) -> None:
     asked = geometry.from_config(catalogue.config(name)).architecture if name in catalogue.CATALOGUE else name
     if asked and asked != held:
         raise UsageError(f"--model: the checkpoint is of family {held}, the trace of {asked}")
-
-
-def _whole_config(model: Model) -> dict[str, Any]:
-    name = model.architecture or ""
-    own = dict(model.config or {})
-    if name in catalogue.CATALOGUE:
-        known = catalogue.config(name)
-        if "text_config" in known and "text_config" not in own:
-            return {**known, "text_config": {**known["text_config"], **own}}
-        return {**known, **own}
-    # A config with its own model type is a whole one, wrappers included.
-    if "model_type" in own or any(key in own for key in DEPTHS):
-        return {"model_type": name, **own}
-    raise UnjudgedError(
-        f"the geometry of {name!r} is not known here and the trace's model.config does not hold it; "
-        "give a checkpoint with --model DIR"
-    )
 
 
 def _overlay(config: dict[str, Family], traced: dict[str, Family]) -> dict[str, Family]:

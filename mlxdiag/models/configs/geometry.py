@@ -21,7 +21,7 @@ _SHOWN = (
     *_WINDOWS,
     *_BLOCKS,
     "sliding_window_pattern",
-    "num_hidden_layers",
+    *DEPTHS,
     "num_kv_shared_layers",
     "sliding_window_layers",
     "block_types",

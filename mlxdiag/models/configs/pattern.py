@@ -242,6 +242,21 @@ REPEATED: tuple[Reader, ...] = (
     _mamba_step,
 )
 """Readers of fields that describe a repetition."""
+SPELT = (
+    *("layer_types", "layers_block_type", "attention_layers", "hybrid_override_pattern", "block_configs"),
+    *(
+        "sliding_window_layers",
+        "local_layer_ids",
+        "full_attn_idxs",
+        "hybrid_layer_pattern",
+        "linear_attn_config",
+    ),
+    *("block_types", "_block_types", "sliding_window_pattern", "_sliding_window_pattern", "layer_switch"),
+    *("global_attn_every_n_layers", "full_attention_interval", "attn_layer_period", "attn_layer_offset"),
+    *("layer_group_size", "mamba_step", "full_attention_idx", "use_sliding_window", "max_window_layers"),
+    *("num_kv_shared_layers", "num_kv_reuse_layers"),
+)
+"""Every field that says which layer is of which kind, or reads an earlier one's keys."""
 
 
 def _spell(name: str, words: Sequence[str], depth: int) -> str:
