@@ -48,6 +48,8 @@ class Watcher:
     ) -> tuple[Any, Any, Any]:
         """The call is about to be made; returns the keys, values and mask to make it with."""
         q = queries.shape[2]
+        if event.kind is None and event.offset == 0:
+            event.offset = _behind_padding(self.feeding())
         if self._attend is not None:
             keys, values, mask, event.fate, fallback = self._attend(event, queries, keys, values, mask)
             mask = as_mask(mask, queries, takes_boolean(implementation))
@@ -59,7 +61,8 @@ class Watcher:
         if self._identity is not None and frame.packing is not None:
             event.seen = self._identity.observe_packed(frame.step.model, event, keys, effect, frame.packing)
         elif self._identity is not None:
-            self._read_positions(event, kwargs.get("position_ids"))
+            if not _may_be_padded(frame, event, self.feeding()):
+                self._read_positions(event, kwargs.get("position_ids"))
             event.seen = self._identity.observe(
                 frame.step.model, event, keys, frame.keys_of(event), effect, self.feeding()
             )
@@ -75,14 +78,34 @@ class Watcher:
         if held is not positions:
             read = positions.cpu().numpy()
             self._positions = (positions, read)
-        event.rope = _first_column(read, self.feeding())
+        event.rope = _first_column(read, self.feeding(), event.offset)
 
 
-def _first_column(positions: Any, feeding: Feeding | None) -> Offset:
+def _behind_padding(feeding: Feeding | None) -> Offset:
+    """Offsets of rows of which nothing is held, each counted from its first real token."""
+    real = feeding.real if feeding is not None else None
+    if real is None or not real.size or real[:, 0].all():
+        return 0
+    return [-int(np.argmax(row)) if row.any() else -len(row) for row in real]
+
+
+def _may_be_padded(frame: Frame, event: AttentionEvent, feeding: Feeding | None) -> bool:
+    """Whether the rows of a call without a cache may hold padding that nobody tells of: the positions that
+    it is given say nothing.
+    """
+    untold = feeding is None or bool(feeding.real.all())
+    return event.kind is None and untold and frame.step.batch > 1 and frame.given is not None
+
+
+def _first_column(positions: Any, feeding: Feeding | None, offset: Offset | None) -> Offset:
+    """`offset`: of each row; below zero it counts the padding that still comes before its first token."""
     rows = len(feeding.real) if feeding is not None else positions.shape[0]
     positions = np.broadcast_to(positions, (rows, positions.shape[1]))
     columns = np.zeros(rows, np.int64)
     if feeding is not None and feeding.real.shape == positions.shape:
         columns = np.argmax(feeding.real, axis=1)
+    if isinstance(offset, list) and len(offset) == rows:
+        behind = np.clip(-np.array(offset), 0, positions.shape[1] - 1)
+        columns = np.maximum(columns, behind)
     first: list[int] = (positions[np.arange(rows), columns] - columns).tolist()
     return first[0] if len(set(first)) == 1 else first

@@ -181,6 +181,23 @@ def test_the_visibility_level_sees_what_each_query_attends(tmp_path: Path, model
     assert inspect_trace(trace).findings == []
 
 
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_positions_of_padded_rows_are_no_finding_at_the_visibility_level(
+    tmp_path: Path, model: Any, use_cache: bool
+) -> None:
+    ids = torch.cat([torch.arange(5, 25)[None], torch.arange(60, 80)[None]])
+    ids[1, :8] = 0
+    with mlxdiag.recording(tmp_path / "t.yaml", level="visibility") as path:
+        mask = (ids != 0).long()
+        model.generate(ids, attention_mask=mask, max_new_tokens=3, do_sample=False, use_cache=use_cache)
+        positions = (mask.cumsum(1) - 1).masked_fill(mask == 0, 1)
+        with torch.no_grad():
+            model(ids, attention_mask=mask, position_ids=positions, use_cache=use_cache)
+    trace = read(path)
+    assert len([e for e in trace.entries if e.attention]) == 4
+    assert inspect_trace(trace).findings == []
+
+
 def test_the_digest_level_says_that_there_are_none(tmp_path: Path, model: Any) -> None:
     with mlxdiag.recording(tmp_path / "t.yaml", level="digest") as path:
         model.generate(IDS, max_new_tokens=2, do_sample=False)
