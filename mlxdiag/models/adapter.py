@@ -249,6 +249,12 @@ class Backend(Protocol):
         """Replace what can be quantised, in place; raises what the library raises where it refuses."""
         ...
 
+    def without_cache(self) -> Any:
+        """What `Instance.forward` is given where the program passes no cache: None, or what can still be told
+        of padding.
+        """
+        ...
+
     def padding_columns(self, caches: list[Any], columns: int) -> None:
         """Give the next forward the last `columns` columns of its 2-D padding mask, not all of them."""
         ...

@@ -71,6 +71,15 @@ class Forward(msgspec.Struct, frozen=True, tag="forward"):
     """Why this forward stands here though the trace does not hold it."""
     columns: int | None = None
     """Columns of the 2-D padding mask, where the program passed fewer than there are tokens."""
+    cacheless: bool = False
+    """The model is given no cache: these are all tokens of its sequences, whatever was fed before."""
+    anew: tuple[str, ...] = ()
+    """Sequences that are fed from their first token again, on fresh caches."""
+
+    @property
+    def again(self) -> tuple[str, ...]:
+        """Sequences of which nothing that was fed before counts any more."""
+        return tuple(feed.seq for feed in self.feeds) if self.cacheless else self.anew
 
     @property
     def width(self) -> int:

@@ -128,6 +128,7 @@ def fed_histories(plan: Plan) -> Iterator[tuple[str, list[int]]]:
 def replay_tape(op: Op, tapes: dict[str, tape.Tape]) -> None:
     """Let one op act on the tapes, as the plan did when it was laid."""
     if isinstance(op, Forward):
+        begin_again(op, tapes)
         for feed in op.feeds:
             tapes.setdefault(feed.seq, tape.Tape(feed.seq)).feed(feed.codes)
     elif isinstance(op, Cut):
@@ -139,6 +140,13 @@ def replay_tape(op: Op, tapes: dict[str, tape.Tape]) -> None:
     elif isinstance(op, Event) and op.phase == "finalize":
         for seq in op.seqs:
             tapes[seq].finalize()
+
+
+def begin_again(op: Forward, tapes: dict[str, tape.Tape]) -> None:
+    """Before a forward: what was fed before of the sequences that it holds whole counts no more."""
+    for seq in op.again:
+        if seq in tapes:
+            tapes[seq].begin_again()
 
 
 def live_keys(plan: Plan) -> dict[str, dict[int, tuple[int, int]]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from mlxdiag.errors import UnjudgedError, UnreadableError
-from mlxdiag.replay import cache_steps, caches, callers
+from mlxdiag.replay import cache_steps, caches, callers, whole
 from mlxdiag.replay.cache_steps import DEFAULT_SEQ
 from mlxdiag.replay.misfit import POLICIES
 from mlxdiag.replay.ops import Event, Evict, Feed, Forward, Op, Plan, Regroup
@@ -184,9 +184,10 @@ class _Planner:
             output = [outputs[i]] if i < len(outputs) else None
             row = msgspec.structs.replace(rows[i], seq=rows[i].seq or f"row-{i}")
             alone = msgspec.structs.replace(entry, rows=[row], attention=None, output=output)
-            yield from self._forward(alone, where, finalizing)
+            yield from self._forward(alone, where, finalizing, whole.anew(entry, i, rows[i]))
 
-    def _forward(self, entry: Entry, where: str, finalizing: bool) -> Iterator[Op]:
+    def _forward(self, entry: Entry, where: str, finalizing: bool, anew: bool = False) -> Iterator[Op]:
+        """`anew`: its one row begins again, by calls that the entry does not hold any more."""
         fed = self._one_by_one(entry, entry.rows or [])
         if fed:
             yield from self._packed(entry, where, finalizing, fed)
@@ -196,6 +197,8 @@ class _Planner:
         cache_steps.bounded(width, where)
         seqs = [row.seq or (DEFAULT_SEQ if len(rows) == 1 else f"row-{i}") for i, row in enumerate(rows)]
         _once(seqs, where)
+        without = whole.cacheless(entry, rows, self.scheduler)
+        again = self._again(entry, seqs, rows, without, anew)
         for i, (seq, row) in enumerate(zip(seqs, rows, strict=True)):
             yield from self._catch_up(entry, seq, row, where, i, len(rows))
         feeds = tuple(
@@ -214,9 +217,26 @@ class _Planner:
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
             finalize_pending=bool(self.pending & set(seqs)),
             columns=callers.columns(entry),
+            cacheless=without,
+            anew=() if without else again,
         )
         if self.scheduler.max_kv and not self.evicts and self.capped:
             yield Evict(entry.step, tuple(seqs), self.scheduler.max_kv, self.scheduler.keep or 0)
+
+    def _again(
+        self, entry: Entry, seqs: list[str], rows: list[Row], without: bool, anew: bool
+    ) -> tuple[str, ...]:
+        """The sequences that this forward feeds from their first token again; they hold nothing any more.
+
+        Of a batch, whose caches are one, either all rows begin or none.
+        """
+        held = [seq for seq in seqs if seq in self.tapes and self.tapes[seq].held]
+        anew = anew or all(whole.anew(entry, i, row) for i, row in enumerate(rows))
+        if not (without or anew):
+            return ()
+        for seq in held:
+            self.tapes[seq].begin_again()
+        return tuple(held)
 
     def _catch_up(self, entry: Entry, seq: str, row: Row, where: str, index: int, batch: int) -> Iterator[Op]:
         """The prefix that the trace does not hold, in chunks of the scheduler's size."""

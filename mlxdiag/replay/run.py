@@ -18,7 +18,7 @@ from mlxdiag.models.events import CacheEvent, Feeding, StepEvent
 from mlxdiag.replay import entries, misfit
 from mlxdiag.replay.consumer import Consumer
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
-from mlxdiag.replay.oracle import Reference, replay_tape
+from mlxdiag.replay.oracle import Reference, begin_again, replay_tape
 from mlxdiag.replay.padding import announced
 from mlxdiag.replay.parity import REFERENCE, RELATIVE_TOLERANCE, Compared, Floats, compare
 from mlxdiag.replay.prompts import Prompt
@@ -106,7 +106,8 @@ class Runner:
         yield entry if error is None else entries.failed(entry, error)
 
     def _forward(self, op: Forward, step: int) -> Entry:
-        group = self.stage.for_forward(op, self.announced.get(self.number))
+        begin_again(op, self.tapes)
+        caches = self._caches(op)
         self.events.clear()
         self.consumer.decisions.clear()
         self.consumer.handed = bool(op.callers)
@@ -117,28 +118,40 @@ class Runner:
         self.probe.feeding = Feeding(
             seq=[self.numbers[feed.seq] for feed in op.feeds], positions=codes, real=codes >= 0
         )
-        logits, error = self._run_model(op, group, ids)
+        logits, error = self._run_model(op, caches, ids)
         step_event = next((e for e in self.events if isinstance(e, StepEvent)), None)
         entry = entries.forward(op, step, step_event, self)
         if error is not None:
             self.stopped, self.raised = f"step {step}: {error}", error
             return entries.failed(entry, error)
         assert logits is not None
-        if not self.plan.scheduler.cacheless:
-            self.library.evaluate(group.caches)
+        if not op.cacheless:
+            self.library.evaluate(caches)
         return entries.with_output(entry, [self._output(op, i, logits[i]) for i in range(len(op.feeds))])
 
+    def _caches(self, op: Forward) -> Any:
+        """What the model is given beside its tokens."""
+        if not op.cacheless:
+            for seq in op.anew:
+                self.stage.leave(seq)
+            return self.stage.for_forward(op, self.announced.get(self.number)).caches
+        caches = self.library.without_cache()
+        left = [feed.left for feed in op.feeds]
+        if caches is not None and any(left):
+            self.library.pad_left(caches, left)
+        return caches
+
     def _run_model(
-        self, op: Forward, group: Group, ids: np.ndarray[Any, Any]
+        self, op: Forward, caches: Any, ids: np.ndarray[Any, Any]
     ) -> tuple[Floats | None, Exception | None]:
         handed: Any = contextlib.nullcontext()
         if op.callers or op.unmasked:
-            handed = self.library.caller_masks(self.instance, group.caches, self.consumer.chooser(op))
+            handed = self.library.caller_masks(self.instance, caches, self.consumer.chooser(op))
         if op.columns is not None:
-            self.library.padding_columns(group.caches, op.columns)
+            self.library.padding_columns(caches, op.columns)
         try:
             with handed:
-                logits = self.instance.forward(ids, None if self.plan.scheduler.cacheless else group.caches)
+                logits = self.instance.forward(ids, caches)
             return self._read(logits), None
         except (ValueError, RuntimeError, TypeError, IndexError, misfit.GuardRaised) as error:
             # What MLX and the guard throw at a mask that does not fit is a result of the experiment.

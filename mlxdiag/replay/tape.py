@@ -53,6 +53,10 @@ class Tape:
         """Codes of the sequence's own real tokens, in order."""
         return [c for c in self.held if c != PAD and generation(c) != FOREIGN]
 
+    def begin_again(self) -> None:
+        """Nothing is held any more: the sequence is fed from its first token on."""
+        self.held = []
+
     def feed(self, codes: list[int]) -> None:
         self.held += codes
         self.longest = max(self.longest, self.real)

@@ -134,3 +134,27 @@ def test_without_caches_each_forward_is_a_whole_and_a_softmax_by_hand_is_seen():
     assert {"MD302"} <= fired(ran)
     assert ran.outcome.compared == 12
     assert ran.outcome.first_wrong.step == 1
+
+
+def test_every_pass_without_a_cache_is_compared_with_the_single_pass():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 0, "tokens": 13}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 0, "tokens": 14}]}""",
+        header='scheduler: {"cacheless": true}\n',
+    )
+    assert fired(ran) == set()
+    assert ran.outcome.compared == 12 + 13 + 14
+    assert [call.k for entry in ran.trace.entries for call in entry.attention or []] == [12] * 2 + [
+        13
+    ] * 2 + [14] * 2
+
+
+def test_a_sequence_that_begins_again_goes_on_from_its_new_caches():
+    ran = run(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 0, "tokens": 14}], "attention": [{"family": "full", "offset": 0, "q": 14, "k": 14}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 14, "tokens": 1}]}"""
+    )
+    assert fired(ran) == set()
+    assert ran.outcome.compared == 12 + 14 + 1

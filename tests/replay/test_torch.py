@@ -87,6 +87,17 @@ def test_a_padding_mask_of_the_chunk_alone_is_handed_in_again():
     assert "fewer columns than there are tokens" in (ran.trace.header.planted or "")
 
 
+def test_padding_is_hidden_without_a_cache_too():
+    """As `generate(use_cache=False)` does it: the second row is done after the first pass."""
+    steps = """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}, {"seq": "b", "offset": 0, "tokens": 5, "left_padding": 7}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 0, "tokens": 13}, {"seq": "b", "offset": 0, "tokens": 5, "left_padding": 7, "right_padding": 1}]}"""
+    ran = run(trace(steps, "gemma3_text", "scheduler: {cacheless: true}\n"))
+    assert found(ran.report) == set()
+    assert sum(step.compared for step in ran.outcome.steps) == 12 + 5 + 13 + 5
+    assert {call.cache for entry in ran.trace.entries for call in entry.attention or []} == {None}
+
+
 def test_rows_that_join_a_batch_under_way_are_not_imitated():
     steps = """
         {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}

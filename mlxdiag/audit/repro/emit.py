@@ -79,13 +79,29 @@ class Emitter:
         if len(seqs) == 1 and not op.batched and copies:
             self._variables.leave(seqs[0])
             self._variables.groups.append(Group(seqs, copies[seqs[0]], fed=True))
+        for seq in op.again:
+            self._begin_again(seq, op)
+        rows = ", ".join(f"{feed.seq!r}: {self._row(feed)}" for feed in op.feeds)
+        if op.cacheless:
+            cache = self._without_cache(op)
+            self.lines += [f"run.feed({cache}, {{{rows}}}{self._handing(op)}{self._sampled(op)})"]
+            return
         group = self._variables.together(seqs, batched=op.batched)
         self._padding(op, group, told)
-        cache = "None" if self.plan.scheduler.cacheless else group.name
-        rows = ", ".join(f"{feed.seq!r}: {self._row(feed)}" for feed in op.feeds)
         handed = self._handing(op)
-        self.lines += [f"run.feed({cache}, {{{rows}}}{handed}{self._sampled(op)})"]
+        self.lines += [f"run.feed({group.name}, {{{rows}}}{handed}{self._sampled(op)})"]
         group.fed = True
+
+    def _begin_again(self, seq: str, op: Forward) -> None:
+        """All of the sequence is fed once more."""
+        if seq in self._tapes and self._tapes[seq].held:
+            self.lines.append(f"run.held[{seq!r}] = []")
+        if not op.cacheless:
+            self._variables.leave(seq)
+
+    def _without_cache(self, op: Forward) -> str:
+        """What stands in the place of a cache."""
+        return "None"
 
     def _padding(self, op: Forward, group: Group, told: Announced | None) -> None:
         """What the caches hear of padding before it is fed."""

@@ -73,7 +73,7 @@ class _Mlx:
         from mlxdiag.models.mlx.inject import caller_masks
 
         def chooser(h: Any, cache: Any, _window: int | None, _return_array: bool) -> Any:
-            layers = instance.layer_of(caches, cache)
+            layers = instance.layer_of(caches or [], cache)
             spec = instance.geometry.layer(layers[0]) if layers else None
             if spec is None:
                 return USE_LIBRARY
@@ -116,11 +116,14 @@ class _Mlx:
 
     def trim_some(self, instance: Any, caches: Caches, tokens: int, kept: Mapping[str, int]) -> None:
         for cache in caches:
-            layers = instance.layer_of(caches, cache)
+            layers = instance.layer_of(caches or [], cache)
             spec = instance.geometry.layer(layers[0]) if layers else None
             left = kept.get(spec.family if spec is not None else "", kept.get("", 0))
             if left < tokens and cache.is_trimmable():
                 cache.trim(tokens - left)
+
+    def without_cache(self) -> None:
+        """Nothing stands in its place: the library then knows of no padding."""
 
     def padding_columns(self, caches: Caches, columns: int) -> None:
         """Nothing: the library takes no 2-D mask."""

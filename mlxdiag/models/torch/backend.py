@@ -11,6 +11,7 @@ import numpy as np
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Chooser, LayerSpec
 from mlxdiag.models.torch import batching
+from mlxdiag.models.torch.held import Held
 
 Caches = list[Any]
 
@@ -112,6 +113,10 @@ class _Torch:
         (held,) = caches
         if not isinstance(held.cache, QuantizedCache):
             raise UnjudgedError("transformers has no cache that is quantised in the middle of a sequence")
+
+    def without_cache(self) -> Caches:
+        """The caller's mask alone."""
+        return [Held(None)]
 
     def padding_columns(self, caches: Caches, columns: int) -> None:
         (held,) = caches

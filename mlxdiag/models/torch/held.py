@@ -20,6 +20,7 @@ class Held:
 
     def __init__(self, cache: Any) -> None:
         self.cache = cache
+        """None where the program passes none."""
         self.mask: Mask | None = None
         """[B, total], False for padding; None before the first forward."""
         self.ahead: Mask | None = None

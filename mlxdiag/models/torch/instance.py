@@ -76,9 +76,10 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise UsageError(
                 f"token ids must be in [0, {self.vocab}), not {int(ids.min())}..{int(ids.max())}"
             )
-        given = {} if cache is None else self._told(_held(cache), ids)
+        held = None if cache is None else _held(cache)
+        given = {} if held is None else self._told(held, ids)
         with torch.no_grad():
-            out = self.model(input_ids=ids, use_cache=cache is not None, **given)
+            out = self.model(input_ids=ids, use_cache="cache" in given, **given)
             if self.head is None:
                 return out.logits
             return out.last_hidden_state @ self.head.T
@@ -91,7 +92,7 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         import torch
 
         mask, positions = held.advance(*ids.shape)
-        told: dict[str, Any] = {"cache": held.cache}
+        told: dict[str, Any] = {} if held.cache is None else {"cache": held.cache}
         if mask is not None:
             told["attention_mask"] = torch.from_numpy(mask).long().to(ids.device)
         if self._takes_positions:

@@ -161,9 +161,7 @@ class Generation:
             # Columns of this forward that are still padding.
             blank = min(max(padding - start, 0), event.q)
             if idle[index]:
-                # Its last token was fed in the step before; what keeps it in the batch now is padding.
-                stopped = self._stopped[index] = self._stopped[index] or offset
-                yield Row(seq=name, phase="chunk", offset=stopped, tokens=0, right_padding=event.q)
+                yield self._idle(index, event, offset, blank)
                 continue
             total = self._total(index)
             yield Row(
@@ -173,6 +171,24 @@ class Generation:
                 total=total if total is not None and offset < total else None,
                 left_padding=padding or None,
             )
+
+    def _idle(self, index: int, event: StepEvent, offset: int, blank: int) -> Row:
+        """A row that is done. Its last token was fed in the step before; what keeps it in the batch now is
+        padding.
+        """
+        name = self.names[index]
+        if not _cacheless(event):
+            stopped = self._stopped[index] = self._stopped[index] or offset
+            return Row(seq=name, phase="chunk", offset=stopped, tokens=0, right_padding=event.q)
+        # All of it is fed once more; of the columns the newest is the first that is none of its own.
+        stopped = self._stopped[index] = self._stopped[index] or event.q - 1 - blank
+        return Row(
+            seq=name,
+            offset=0,
+            tokens=stopped,
+            left_padding=blank or None,
+            right_padding=event.q - blank - stopped,
+        )
 
     def _phase(self, event: StepEvent) -> str | None:
         """Where blocks of several tokens are fed after the prompt, they are drafts to be checked."""

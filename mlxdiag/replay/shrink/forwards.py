@@ -32,6 +32,9 @@ def write(walk: Walk, number: int, entry: Entry) -> Entry | None:
     if not kept:
         return None
     count = walk.known("rows", number, 0, lambda: len(kept))
+    if walk.known("whole", number, 0, lambda: walk.is_whole(entry, kept)):
+        for _, seq, _ in kept:
+            walk.tape(seq).begin_again()
     for index, seq, row in kept:
         _catch_up(walk, number, index, seq, row)
     fresh = not any(walk.tape(seq).held for _, seq, _ in kept)

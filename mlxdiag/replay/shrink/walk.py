@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from mlxdiag.models.configs.sizes import WINDOWS
+from mlxdiag.replay import whole
 from mlxdiag.replay.cache_steps import DEFAULT_SEQ
 from mlxdiag.replay.ops import Feed
 from mlxdiag.replay.shrink import events, forwards
@@ -101,6 +102,13 @@ class Walk:
             unseen = self.numbers.variable(("unseen", first, total), unseen, 0)
         return max(fed + unseen, 0)
 
+    def is_whole(self, entry: Entry, rows: list[tuple[int, str, Row]]) -> bool:
+        """Whether a forward of these rows feeds all tokens of its sequences, whatever was fed before."""
+        scheduler = self.trace.header.scheduler or Scheduler()
+        return whole.cacheless(entry, [row for _, _, row in rows], scheduler) or all(
+            whole.anew(entry, index, row) for index, _, row in rows
+        )
+
     def tape(self, seq: str) -> Tape:
         return self.tapes.setdefault(seq, Tape(seq))
 
@@ -176,6 +184,8 @@ class Walk:
             if entry.kind in PROMPT_PHASES and number not in self.edits.dropped:
                 for i, seq, row in self.rows(entry):
                     if row.tokens is not None and row.total is not None:
+                        if (seq, row.total) in self.prompts and not row.offset:
+                            continue  # the same tokens again
                         fed = self.numbers.variable(("tokens", number, i), row.tokens, min(row.tokens, 1))
                         key = (seq, row.total)
                         self.prompts[key] = self.prompts.get(key, 0) + fed

@@ -13,6 +13,7 @@ import torch
 from transformers import DynamicCache
 
 import mlxdiag
+from mlxdiag.replay import experiment
 from mlxdiag.traces.reader import read
 from mlxdiag.traces.types import Entry, Trace
 from tests.record.accounts import accounts
@@ -48,6 +49,24 @@ def books(trace: Trace, model: str | None = None) -> dict[str, tuple[int, int, i
     """Tokens of the prompt, of it fed, of the answer fed back, and emitted."""
     found = accounts(trace, model)
     return {seq: (a.total, a.prompt, a.answered, a.emitted) for seq, a in found.items()}
+
+
+def soon(model: Any) -> tuple[int, int]:
+    """A token that ends the second of the padded prompts' answers before the first one's, and its number."""
+    plain = model.generate(**padded(), max_new_tokens=ANSWER, do_sample=False)
+    first, second = plain[:, PROMPT:].tolist()
+    return next(
+        (t, n + 1) for n, t in enumerate(second) if t not in first and t not in second[:n] and 2 < n < 9
+    )
+
+
+def compared(trace: Trace) -> int:
+    """Positions that a replay compares with the single pass; it must find nothing."""
+    prepared = experiment.prepare(trace, source="trace.yaml", backend="torch")
+    instance = experiment.instance_for(prepared, device="cpu")
+    (ran,) = experiment.run_policies(prepared, instance, ("strict",))
+    assert ran.report.findings == []
+    return ran.outcome.compared
 
 
 @pytest.mark.parametrize("sample", [False, True])
@@ -94,11 +113,7 @@ def test_padding_is_known_where_masks_are_made_ahead_for_a_static_cache(
 
 
 def test_a_row_that_is_done_is_fed_padding_from_then_on(model: Any, recorded: Recorded) -> None:
-    plain = model.generate(**padded(), max_new_tokens=ANSWER, do_sample=False)
-    first, second = plain[:, PROMPT:].tolist()
-    said, end = next(
-        (n + 1, t) for n, t in enumerate(second) if t not in first and t not in second[:n] and 2 < n < 9
-    )
+    end, said = soon(model)
     trace = recorded(
         lambda: model.generate(**padded(), max_new_tokens=ANSWER, do_sample=False, eos_token_id=end)
     )
@@ -137,6 +152,21 @@ def test_without_a_cache_every_forward_holds_the_whole_sequence(model: Any, reco
     assert fed == [("seq-1", 0, PROMPT + n) for n in range(4)]
     assert trace.header.scheduler is not None
     assert trace.header.scheduler.cacheless
+    assert compared(trace) == 40 + 41 + 42 + 43
+
+
+def test_without_a_cache_a_row_that_is_done_is_fed_again_with_padding_behind_it(
+    model: Any, recorded: Recorded
+) -> None:
+    end, said = soon(model)
+    ask = {**padded(), "max_new_tokens": 8, "do_sample": False, "eos_token_id": end}
+    trace = recorded(lambda: model.generate(**ask, use_cache=False))
+    rows = [e.rows[1] for e in of_phase(trace, "prefill") if e.rows]
+    own = [SHORT + min(n, said) for n in range(8)]
+    assert [(r.offset, r.left_padding, r.tokens, r.right_padding or 0) for r in rows] == [
+        (0, PROMPT - SHORT, tokens, SHORT + n - tokens) for n, tokens in enumerate(own)
+    ]
+    assert compared(trace) == sum(PROMPT + n for n in range(8)) + sum(own)
 
 
 def test_a_cache_that_is_handed_in_again_goes_on_with_its_sequence(model: Any, recorded: Recorded) -> None:

@@ -25,6 +25,14 @@ class TorchEmitter(Emitter):
         padded = any(feed.left or feed.right for feed in op.feeds)
         self.hidden = not padded or left or told is not None
 
+    def _without_cache(self, op: Forward) -> str:
+        left = any(feed.left for feed in op.feeds)
+        self.hidden = left or not any(feed.right for feed in op.feeds)
+        if self.hidden and not left and op.columns is None:
+            return "None"
+        self.used.setdefault("without_cache")
+        return "without_cache()"
+
     def _handing(self, op: Forward) -> str:
         told = "" if self.hidden else ", hidden=False"
         told += "" if op.columns is None else f", columns={op.columns}"

@@ -89,9 +89,9 @@ class Held:
 
 def forward(ids, held=None):
     """Logits, and the mask and positions given as `generate` gives them."""
-    told = {{"use_cache": held is not None}}
+    cache = None if held is None else held.cache
+    told = {{"use_cache": False}} if cache is None else {{"use_cache": True, "cache": cache}}
     if held is not None:
-        told["cache"] = held.cache
         if not held.mask.all():
             told["attention_mask"] = held.mask.long()
         if "position_ids" in inspect.signature(model.forward).parameters:
@@ -173,6 +173,13 @@ def main():
 '''
 
 CALLS = {
+    "without_cache": '''\
+def without_cache():
+    """The mask that says what is padding, and no cache beside it."""
+    held = Held()
+    held.cache = None
+    return held
+''',
     "trim": '''\
 def trim(held, tokens):
     """As a program does it: it asks first, and feeds the prompt again where the answer is no."""

@@ -7,6 +7,7 @@ import pytest
 
 from mlxdiag.audit import repro
 from mlxdiag.audit.schedules import schedules
+from mlxdiag.traces.reader import parse
 from tests.audit.libraries.torch_cells import cell, family
 
 from mlxdiag.audit.cell import Cell  # isort: skip
@@ -103,3 +104,24 @@ def test_a_loop_that_crops_too_little_is_shown(tmp_path, monkeypatch):
     right = cache_utils.DynamicLayer.crop
     monkeypatch.setattr(cache_utils.DynamicLayer, "crop", lambda self, n: right(self, min(n + 1, 0)))
     assert ran(path) == 1
+
+
+WITHOUT_CACHE = """schema: mlxdiag.trace/1
+environment: {libraries: {transformers: 5.24.0}}
+scheduler: {cacheless: true}
+model: {architecture: gemma3_text, layers: {sliding: {attention: sliding, window: 8}}}
+steps:
+- rows: [{seq: a, offset: 0, tokens: 12}, {seq: b, offset: 0, tokens: 5, left_padding: 7}]
+- rows: [{seq: a, offset: 0, tokens: 13}, {seq: b, offset: 0, tokens: 6, left_padding: 7}]
+- rows: [{seq: c, offset: 0, tokens: 9}]
+- rows: [{seq: c, offset: 0, tokens: 10}]
+"""
+
+
+def test_passes_without_a_cache_are_whole_ones(tmp_path, capsys):
+    text = repro.of_trace(parse(WITHOUT_CACHE), source="t.yaml", codes=("MD402",), passes=True)
+    assert "run.feed(None, {'c'" in text
+    assert ran(written(tmp_path, text)) == 0
+    assert "OK: the fault is not there" in capsys.readouterr().out
+    unmasked = text.replace("held.cache = None", "return None")
+    assert ran(written(tmp_path, unmasked)) == 1, "the mask alone hides the padding"
