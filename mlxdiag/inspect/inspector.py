@@ -123,7 +123,7 @@ class Inspector:
         summary.errors = sum(1 for one in findings if one.severity == "error")
         summary.warnings = sum(1 for one in findings if one.severity == "warning")
         summary.infos = len(findings) - summary.errors - summary.warnings
-        summary.notes = self._ledger.notes()
+        summary.notes = [*self._ledger.notes(), *_recorded(self.run.header)]
         return Report(source=self._ledger.source, findings=findings, summary=summary)
 
     def _switch(self, entry: Entry) -> None:
@@ -181,6 +181,15 @@ def chosen(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[type
     if not left:
         raise UsageError(f"--select {','.join(select)} and --ignore {','.join(ignore)} leave no rule")
     return left
+
+
+def _recorded(header: Header) -> Iterator[str]:
+    """Where and how the program ran that was recorded, where the recorder says it."""
+    environment = header.environment or {}
+    device, attention = environment.get("device"), environment.get("attention")
+    if not (header.source or {}).get("recorder") or not isinstance(device, str):
+        return
+    yield f"recorded on {device}" + (f", attention: {attention}" if isinstance(attention, str) else "")
 
 
 def judgeable(call: Call) -> bool:

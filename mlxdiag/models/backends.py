@@ -37,6 +37,12 @@ def of(environment: Mapping[str, Any] | None) -> str:
     return "torch" if "transformers" in held and "mlx-lm" not in held else "mlx"
 
 
+def attention(environment: Mapping[str, Any] | None) -> str | None:
+    """The attention implementation that a trace says its model ran with; None where it says nothing."""
+    told = (environment or {}).get("attention")
+    return told if isinstance(told, str) and told else None
+
+
 def require(name: str) -> None:
     """Raises UnjudgedError where the backend's libraries are not installed."""
     for needed in _NEEDS[name]:
@@ -68,24 +74,39 @@ def tiny(
     positions: int,
     label: str,
     device: str | None = None,
+    attention: str | None = None,
 ) -> Instance | Skipped:
     """A tiny random instance with the geometry of `config`; see `models.mlx.tiny.build`.
 
-    `device`: as given to `use_device` before, by which MLX is already bound.
+    `device`: as given to `use_device` before, by which MLX is already bound. `attention`: the implementation
+    that a trace was recorded with; of mlx-lm there is one.
     """
     if name == "torch":
+        from mlxdiag.models.torch import implementations
         from mlxdiag.models.torch import tiny as torch_tiny
 
-        return torch_tiny.build(
-            config, seed=seed, window=window, positions=positions, name=label, device=device
-        )
+        def build(chosen: str | None) -> Any:
+            return torch_tiny.build(
+                config,
+                seed=seed,
+                window=window,
+                positions=positions,
+                name=label,
+                attention=chosen,
+                device=device,
+            )
+
+        made: Instance | Skipped = implementations.like(attention, build)
+        return made
     from mlxdiag.models.mlx import tiny as mlx_tiny
 
     return mlx_tiny.build(config, seed=seed, window=window, positions=positions, name=label)
 
 
-def checkpoint(name: str, directory: Path, device: str | None = None) -> Instance:
-    """The model in a checkpoint directory; `device` as in `tiny`.
+def checkpoint(
+    name: str, directory: Path, device: str | None = None, attention: str | None = None
+) -> Instance:
+    """The model in a checkpoint directory; `device` and `attention` as in `tiny`.
 
     Raises:
         UnreadableError: it cannot be read.
@@ -93,8 +114,13 @@ def checkpoint(name: str, directory: Path, device: str | None = None) -> Instanc
     """
     if name == "torch":
         from mlxdiag.models.torch import checkpoint as torch_checkpoint
+        from mlxdiag.models.torch import implementations
 
-        return torch_checkpoint.load(directory, device=device)
+        def load(chosen: str | None) -> Any:
+            return torch_checkpoint.load(directory, attention=chosen, device=device)
+
+        loaded: Instance = implementations.like(attention, load)
+        return loaded
     from mlxdiag.models.mlx import checkpoint as mlx_checkpoint
 
     return mlx_checkpoint.load(directory)

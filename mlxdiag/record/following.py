@@ -32,6 +32,12 @@ class Following(Protocol):
         """The entry that says what a model of this library is, and its layers where they are known."""
         ...
 
+    def setting(self, model: Any) -> dict[str, str]:
+        """Where and how a model of this library runs: its device and its attention implementation, as far as
+        it tells them without being waited for.
+        """
+        ...
+
     def stop(self) -> None:
         """Put the originals back."""
         ...

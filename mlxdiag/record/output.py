@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Protocol
@@ -57,14 +57,20 @@ class File:
             self._writer.close()
 
 
-def header(options: Options, scheduler: Scheduler, libraries: Iterable[Library]) -> Header:
-    """Where and how this process is recorded. Of the program only its name is told, never its arguments."""
+def header(
+    options: Options, scheduler: Scheduler, libraries: Iterable[Library], setting: Mapping[str, str]
+) -> Header:
+    """Where and how this process is recorded. Of the program only its name is told, never its arguments.
+
+    `setting`: device and attention implementation of its model.
+    """
     packages = [name for library in libraries for name in library.distributions]
     return Header(
         source={"program": program(), "recorder": __version__},
         environment={
             "os": f"{platform.system()} {platform.release()}",
             "python": platform.python_version(),
+            **setting,
             "libraries": {name: metadata.version(name) for name in packages},
         },
         scheduler=scheduler if scheduler != Scheduler() else None,

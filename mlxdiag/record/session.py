@@ -99,7 +99,8 @@ class Session:
 
     def _header(self) -> Header:
         options = self.options
-        return header(options, self.recorder.scheduler, list(self._followed))
+        setting = self.recorder.models.setting
+        return header(options, self.recorder.scheduler, list(self._followed), setting)
 
     def _freeze(self, mark: str) -> None:
         output = self.recorder.output

@@ -37,6 +37,8 @@ class Models:
         """What the models of all libraries are named after."""
         self.loaded: dict[int, tuple[dict[str, Any], Path]] = {}
         """Config and directory of each loaded model, by `id`."""
+        self.setting: dict[str, str] = {}
+        """Where and how the first model runs that has run, for the header."""
         self._watched: dict[str, Watched] = {}
 
     def get(self, name: str | None) -> Watched | None:
@@ -59,11 +61,22 @@ class Models:
         """A model that runs for the first time, and the entry that says what it is."""
         library, model = self._found(name)
         entry, geometry = library.announce(model, name)
+        entry = self._set(entry, library.setting(model))
         families = entry.layers or {}
         grouping = Grouping(geometry, families)
         watched = Watched(geometry, families, entry.tokens, grouping, library.visible)
         self._watched[name] = watched
         return watched, entry
+
+    def _set(self, entry: Entry, setting: dict[str, str]) -> Entry:
+        """The header has room for one setting; a model with another one says so itself."""
+        if not self._watched:
+            self.setting = setting
+        if setting == self.setting:
+            return entry
+        words = ", ".join(f"{name} {value}" for name, value in setting.items())
+        note = "; ".join(filter(None, (entry.note, f"unlike the first model, it runs on {words}")))
+        return msgspec.structs.replace(entry, note=note)
 
     def happened(self, event: CacheEvent) -> None:
         """A cache of a model that has run was copied or converted, or cut."""

@@ -37,12 +37,19 @@ def header(runner: Runner) -> Header:
         environment={
             "os": f"{platform.system()} {platform.release()}",
             "device": runner.instance.device,
+            **_implementation(runner.instance),
             "libraries": dict(_libraries(runner.library.distributions)),
         },
         scheduler=scheduler,
         planted="; ".join(plan.planted) or None,
         level=runner.level,
     )
+
+
+def _implementation(instance: Instance) -> dict[str, str]:
+    """Of a library that has several: which attention implementation ran."""
+    name = getattr(instance, "attention", None)
+    return {"attention": name} if isinstance(name, str) else {}
 
 
 @cache

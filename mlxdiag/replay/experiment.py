@@ -37,6 +37,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """Why the plan ends before its trace does: what comes next is impossible."""
     backend: str = "mlx"
     """The library that it will run on: mlx or torch."""
+    attention: str | None = None
+    """The attention implementation that the trace was recorded with, where it says so."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -79,6 +81,7 @@ def prepare(
 
     model = planning.model_of(trace)
     chosen = backend or backends.of(trace.header.environment)
+    ran = backends.attention(trace.header.environment)
     whole = config if config is not None else recorded.whole_config(model)
     if config is not None:
         _require_same_family(model, config)
@@ -93,10 +96,10 @@ def prepare(
             laid = planning.lay(before, families, source=source, model=model)
         except UnjudgedError:
             raise error from None
-        return Prepared(laid, model, whole, families, _judge(before, source), error, chosen)
+        return Prepared(laid, model, whole, families, _judge(before, source), error, chosen, ran)
     other = _other_windows(own, model.layers or {}) if config is not None else ()
     laid = msgspec.structs.replace(laid, notes=(*laid.notes, *other))
-    return Prepared(laid, model, whole, families, _judge(trace, source), backend=chosen)
+    return Prepared(laid, model, whole, families, _judge(trace, source), backend=chosen, attention=ran)
 
 
 def _other_windows(own: dict[str, Family], traced: dict[str, Family]) -> Iterator[str]:
@@ -144,7 +147,7 @@ def instance_for(
         UnreadableError: the checkpoint cannot be read.
     """
     if model_dir is not None:
-        return backends.checkpoint(prepared.backend, model_dir, device)
+        return backends.checkpoint(prepared.backend, model_dir, device, prepared.attention)
     windows = {f.window for f in prepared.families.values() if f.attention == "sliding" and f.window}
     built = backends.tiny(
         prepared.backend,
@@ -154,6 +157,7 @@ def instance_for(
         positions=prompts.needed(prepared.plan),
         label=f"tiny-{prepared.plan.architecture}",
         device=device,
+        attention=prepared.attention,
     )
     if isinstance(built, Skipped):
         raise UnjudgedError(f"{prepared.plan.architecture}: {built}")

@@ -91,13 +91,20 @@ def _setting(prepared: Prepared, instance: Instance, first: Ran) -> Section:
     plan = prepared.plan
     depth = len(instance.geometry.layers)
     lines = [
-        f"{instance.name}: real {plan.architecture} code on {instance.device}, {depth} layers, "
+        f"{instance.name}: real {plan.architecture} code on {instance.device}{_with(prepared, instance)}, "
+        f"{depth} layers, "
         f"{_windows(instance)}; {len(plan.forwards)} forwards of {len(plan.lengths)} sequence(s)",
         *(f"planted: {what}" for what in plan.planted),
         *(f"assumed: {what}" for what in plan.notes),
         *(f"note: {what}" for what in (*instance.geometry.notes, *first.notes)),
     ]
     return Section(name="setting", title="What ran", lines=lines, data={"policy": first.policy})
+
+
+def _with(prepared: Prepared, instance: Instance) -> str:
+    """The attention implementation, where the trace tells of one."""
+    name = getattr(instance, "attention", None)
+    return f" with {name} attention" if prepared.attention and name else ""
 
 
 def _windows(instance: Instance) -> str:

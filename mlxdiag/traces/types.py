@@ -343,6 +343,8 @@ class Header(Record, frozen=True):
     schema: str = SCHEMA
     source: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
+    """Of the machine and what ran on it: os, python, device (cpu, metal, cuda, mps), the attention
+    implementation of transformers (sdpa, eager, paged|eager) and the versions of libraries."""
     scheduler: Scheduler | None = None
     model: Model | None = None
     planted: str | None = None

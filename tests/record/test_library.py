@@ -57,6 +57,16 @@ def originals() -> list[Any]:
     return [*methods, *functions, *classes, *files, *calls, gemma3_text.Model.__call__]
 
 
+def test_the_header_says_on_which_device(tmp_path: Path, model: Any) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        answer(model, count=1)
+    trace = read(path)
+    assert trace.header.environment is not None
+    assert trace.header.environment["device"] == "cpu"
+    assert "attention" not in trace.header.environment
+    assert inspect_trace(trace).summary.notes == ["recorded on cpu"]
+
+
 def test_the_originals_are_back_when_the_block_ends(tmp_path: Path, model: Any) -> None:
     before = originals()
     with mlxdiag.recording(tmp_path / "t.yaml"):

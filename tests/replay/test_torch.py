@@ -98,6 +98,19 @@ def test_padding_is_hidden_without_a_cache_too():
     assert {call.cache for entry in ran.trace.entries for call in entry.attention or []} == {None}
 
 
+@pytest.mark.parametrize("recorded", ["sdpa", "eager"])
+def test_attention_is_that_of_the_recording(recorded):
+    head = f"environment: {{device: cuda, attention: {recorded}, libraries: {{transformers: 5.24.0}}}}\n"
+    steps = '{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}'
+    ran = run(trace(steps, "gemma3_text", head))
+    assert ran.trace.header.environment["attention"] == recorded
+    # sdpa needs no array to be causal.
+    full = {
+        call.mask for entry in ran.trace.entries for call in entry.attention or [] if call.family == "full"
+    }
+    assert full == ({"causal"} if recorded == "sdpa" else {(1, 1, 12, 12)})
+
+
 def test_rows_that_join_a_batch_under_way_are_not_imitated():
     steps = """
         {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 9}]}

@@ -62,6 +62,7 @@ def _torch(told: Any) -> Any:
 
 NAMED = {
     "os": "System", "machine": "Processor", "chip": "Chip", "python": "Python", "device": "Device",
+    "attention": "Attention",
     "variables": "Environment variables",
 }  # fmt: skip
 

@@ -114,6 +114,10 @@ class Settings:
     def _is_text(self, name: str, value: str, spoken: bool, under: str) -> bool:
         if name in names_of("letters") and _LETTERS.match(value):
             return True
+        if name == "attention":
+            # `paged|eager`: a way of keeping keys, and an implementation.
+            known = names_of("implementation")
+            return all(part in known or self.name(part) is not None for part in value.split("|"))
         if name in ARCHITECTURES:
             return self.architecture(value) is not None
         versioned = name in names_of("version") or under == "libraries"

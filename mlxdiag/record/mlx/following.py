@@ -10,6 +10,7 @@ import mlx.core
 import mlx.nn
 
 from mlxdiag.models.adapter import Geometry
+from mlxdiag.models.mlx.instance import device_name
 from mlxdiag.models.mlx.probe import Probe
 from mlxdiag.models.mlx.probe_tags import tag_of, uids_of
 from mlxdiag.record.mlx import compiled
@@ -62,6 +63,9 @@ class MlxFollowing:
     def announce(self, model: Any, name: str) -> tuple[Entry, Geometry | None]:
         config, directory = self.recorder.models.loaded.get(id(model), (None, None))
         return announce(model, name, config, directory)
+
+    def setting(self, model: Any) -> dict[str, str]:
+        return {"device": device_name()}
 
     def stop(self) -> None:
         self.probe.remove()

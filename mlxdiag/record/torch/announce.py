@@ -35,6 +35,16 @@ def announce(model: Any, name: str) -> tuple[Entry, Geometry | None]:
     return msgspec.structs.replace(geometry.model_entry(title), model=name), geometry
 
 
+def setting(model: Any) -> dict[str, str]:
+    """The kind of its first device (cpu, cuda, mps), and its attention implementation: `sdpa`, `eager`,
+    `flash_attention_2`, `paged|eager`.
+    """
+    device = next((parameter.device.type for parameter in model.parameters()), None)
+    text = model.config.get_text_config(decoder=True)
+    told = {"device": device, "attention": getattr(text, "_attn_implementation", None)}
+    return {name: value for name, value in told.items() if isinstance(value, str)}
+
+
 def _kinds(config: Any) -> dict[str, Any]:
     """The kind of each layer, where the config lists them: no pattern can be made out without."""
     listed = getattr(config.get_text_config(decoder=True), "layer_types", None)

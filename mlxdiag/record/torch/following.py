@@ -16,7 +16,7 @@ from mlxdiag.models.events import Event, Feeding, StepEvent
 from mlxdiag.models.torch.probe import Probe
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.torch import compiled, continuous, generating
-from mlxdiag.record.torch.announce import announce
+from mlxdiag.record.torch.announce import announce, setting
 from mlxdiag.record.torch.caches import Caches
 from mlxdiag.record.visible import Visible
 from mlxdiag.traces.types import Entry
@@ -71,6 +71,9 @@ class TorchFollowing:
 
     def announce(self, model: Any, name: str) -> tuple[Entry, Geometry | None]:
         return announce(model, name)
+
+    def setting(self, model: Any) -> dict[str, str]:
+        return setting(model)
 
     def stop(self) -> None:
         self.probe.remove()

@@ -73,6 +73,17 @@ def test_texts_are_single_names_and_in_an_environment_words_with_a_version():
     assert cleaned({"hybrid_override_pattern": "M-M*-E"}) == {"hybrid_override_pattern": "M-M*-E"}
 
 
+@pytest.mark.parametrize(
+    ("attention", "stays"),
+    [("sdpa", True), ("eager", True), ("flash_attention_2", True), ("flex_attention", True),
+     ("paged|sdpa", True), ("zorblax", False), ("paged|zorblax", False), ("9906", False),
+     ("sdpa 9906", False), ("paged|", False)],
+)  # fmt: skip
+def test_an_attention_implementation_stays_where_its_parts_are_known(attention, stays):
+    kept = cleaned({"device": "cuda", "attention": attention}, spoken=True)
+    assert kept == {"device": "cuda", **({"attention": attention} if stays else {})}
+
+
 def test_neither_the_depth_nor_the_length_is_endless():
     deep = {"mask": {}}
     for _ in range(20):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import Gemma3ForCausalLM
 
-from mlxdiag.record.torch.announce import announce, ids_of
+from mlxdiag.record.torch.announce import announce, ids_of, setting
 from tests.record import words
 from tests.record.torch import models
 
@@ -67,3 +67,10 @@ def test_a_kind_of_layer_that_nobody_knows_is_not_observed() -> None:
 )
 def test_ids_are_one_several_or_none(value: Any, ids: list[int]) -> None:
     assert ids_of(value) == ids
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_the_setting_of_a_model_is_its_device_and_its_attention(implementation: str) -> None:
+    model = models.build(attn_implementation=implementation)
+    assert setting(model) == {"device": "cpu", "attention": implementation}
+    assert setting(model.to("meta"))["device"] == "meta"

@@ -157,6 +157,18 @@ def test_what_packed_requests_attend_is_not_told_at_the_visibility_level(model: 
     assert all("visibility not observed" in (entry.note or "") for entry in forwards)
 
 
+@pytest.mark.parametrize(("own", "runs"), [("sdpa", "sdpa"), ("eager", "paged|eager")])
+def test_the_header_says_with_which_attention_pages_are_read(tmp_path: Path, own: str, runs: str) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        models.build(attn_implementation=own).generate_batch(
+            [list(range(5, 15))],
+            generation_config=GENERATION,
+            continuous_batching_config=batching(),
+            progress_bar=False,
+        )
+    assert (read(path).header.environment or {})["attention"] == runs
+
+
 def test_a_graph_that_is_captured_by_running_the_forward_again_is_told_of_once(tmp_path: Path) -> None:
     output = File(tmp_path / "t.yaml", Header)
     step = Step(Recorder(output), [(Request("r", prompt=7), 0, 7)])

@@ -198,6 +198,22 @@ def test_positions_of_padded_rows_are_no_finding_at_the_visibility_level(
     assert inspect_trace(trace).findings == []
 
 
+def test_the_header_says_where_and_how_the_first_model_ran(tmp_path: Path, model: Any) -> None:
+    other = models.build(attn_implementation="eager")
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        for one in (model, other):
+            one.generate(IDS, max_new_tokens=2, do_sample=False)
+    trace = read(path)
+    assert trace.header.environment is not None
+    assert {key: trace.header.environment[key] for key in ("device", "attention")} == {
+        "device": "cpu",
+        "attention": "sdpa",
+    }
+    notes = [entry.note for entry in trace.entries if entry.kind == "model"]
+    assert notes == [None, "unlike the first model, it runs on device cpu, attention eager"]
+    assert inspect_trace(trace).summary.notes == ["recorded on cpu, attention: sdpa"]
+
+
 def test_the_digest_level_says_that_there_are_none(tmp_path: Path, model: Any) -> None:
     with mlxdiag.recording(tmp_path / "t.yaml", level="digest") as path:
         model.generate(IDS, max_new_tokens=2, do_sample=False)
