@@ -263,6 +263,12 @@ class Backend(Protocol):
         """Tell fresh caches that tokens fed to them may be taken back, as speculative decoding does."""
         ...
 
+    def in_few_threads(self, instance: Any) -> AbstractContextManager[None]:
+        """While it lasts, a tiny instance computes in as many threads as its small products are worth; for a
+        real checkpoint nothing changes.
+        """
+        ...
+
     def evaluate(self, caches: list[Any]) -> None:
         """Force the arrays that the caches hold."""
         ...

@@ -20,6 +20,7 @@ from mlxdiag.replay.outcome import Outcome, summarise
 from mlxdiag.traces.types import Family, Model, Trace
 
 if TYPE_CHECKING:
+    from mlxdiag.replay.oracle import Oracle
     from mlxdiag.replay.run import Runner
 
 
@@ -182,22 +183,33 @@ def run_policies(
     are put into `kept`.
     """
     from mlxdiag.replay.oracle import Oracle
-    from mlxdiag.replay.run import Runner
 
     plan = prepared.plan
     if made is None:
         made = prompts.prompts(plan, instance.vocab, tokens=instance.geometry.tokens, seed=seed)
-    oracle = Oracle(instance, plan, made) if parity else None
-    ran = []
-    for policy in policies:
-        runner = (kind or Runner)(instance, plan, made, policy, oracle=oracle, level=level)
-        trace = runner.run()
-        if kept is not None:
-            kept.append(runner)
-        report = _judge(trace, plan.source)
-        notes = tuple(oracle.left_out()) if oracle is not None else ()
-        ran.append(Ran(policy, trace, summarise(policy, trace), report, notes))
-    return ran
+    with instance.backend.in_few_threads(instance):
+        oracle = Oracle(instance, plan, made) if parity else None
+        return [_ran(plan, instance, made, policy, oracle, level, kind, kept) for policy in policies]
+
+
+def _ran(
+    plan: Plan,
+    instance: Instance,
+    made: dict[str, prompts.Prompt],
+    policy: str,
+    oracle: Oracle | None,
+    level: str,
+    kind: type[Runner] | None,
+    kept: list[Runner] | None,
+) -> Ran:
+    from mlxdiag.replay.run import Runner
+
+    runner = (kind or Runner)(instance, plan, made, policy, oracle=oracle, level=level)
+    trace = runner.run()
+    if kept is not None:
+        kept.append(runner)
+    notes = tuple(oracle.left_out()) if oracle is not None else ()
+    return Ran(policy, trace, summarise(policy, trace), _judge(trace, plan.source), notes)
 
 
 def _judge(trace: Trace, source: str) -> Report:

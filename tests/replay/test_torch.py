@@ -9,11 +9,13 @@ from mlxdiag.inspect.findings import codes
 from mlxdiag.models import catalogue
 from mlxdiag.replay import experiment
 from mlxdiag.replay.show import replay_report
+from mlxdiag.replay.run import Runner
 from mlxdiag.traces.reader import parse, read
 from tests.replay.schedules import HEALTHY
 from tests.replay.traces import trace
 from tests.samples.expected import FOLDER, SAMPLES
 
+STEP = '{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}'
 SILENT = {"MD401"}
 """A query without keys is no NaN on transformers: sdpa gives zeros, a softmax by hand the mean of the values."""
 CRASHES = {
@@ -101,14 +103,34 @@ def test_padding_is_hidden_without_a_cache_too():
 @pytest.mark.parametrize("recorded", ["sdpa", "eager"])
 def test_attention_is_that_of_the_recording(recorded):
     head = f"environment: {{device: cuda, attention: {recorded}, libraries: {{transformers: 5.24.0}}}}\n"
-    steps = '{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}'
-    ran = run(trace(steps, "gemma3_text", head))
+    ran = run(trace(STEP, "gemma3_text", head))
     assert ran.trace.header.environment["attention"] == recorded
     # sdpa needs no array to be causal.
     full = {
         call.mask for entry in ran.trace.entries for call in entry.attention or [] if call.family == "full"
     }
     assert full == ({"causal"} if recorded == "sdpa" else {(1, 1, 12, 12)})
+
+
+def test_a_tiny_instance_is_run_on_one_thread():
+    import torch
+
+    seen = []
+
+    class Counting(Runner):
+        def run(self):
+            seen.append(torch.get_num_threads())
+            return super().run()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        prepared = experiment.prepare(trace(STEP, "gemma3_text", ""), source="t.yaml", backend="torch")
+        instance = experiment.instance_for(prepared, device="cpu")
+        experiment.run_policies(prepared, instance, ("strict",), kind=Counting)
+        assert (seen, torch.get_num_threads()) == ([1], 3)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_rows_that_join_a_batch_under_way_are_not_imitated():

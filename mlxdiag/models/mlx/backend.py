@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,10 @@ class _Mlx:
 
     def padding_columns(self, caches: Caches, columns: int) -> None:
         """Nothing: the library takes no 2-D mask."""
+
+    def in_few_threads(self, instance: Any) -> AbstractContextManager[None]:
+        """Nothing: MLX has no number of threads to set."""
+        return nullcontext()
 
     def expect_drafts(self, caches: Caches) -> None:
         """Nothing: the library's caches take back what they can without being told."""

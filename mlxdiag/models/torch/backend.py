@@ -122,6 +122,21 @@ class _Torch:
         (held,) = caches
         held.columns = columns
 
+    @contextmanager
+    def in_few_threads(self, instance: Any) -> Iterator[None]:
+        """One: two of them wait longer for each other than they compute."""
+        import torch
+
+        if not instance.tiny:
+            yield
+            return
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
     def expect_drafts(self, caches: Caches) -> None:
         (held,) = caches
         held.cache.activate_past_recording()

@@ -35,6 +35,8 @@ class TorchInstance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """[V, D], for a bare model: hidden states are projected on it."""
     cache_kind: str = "dynamic"
     """Which of the library's caches `new_cache` makes: see `cache_kinds`."""
+    tiny: bool = False
+    """Made here, of small sizes and random weights; a checkpoint is not."""
     source_layers: tuple[int, ...] = ()
     """For a tiny instance: the layer of the full model that each of its layers stands for."""
 
@@ -111,6 +113,7 @@ def of_model(
     geometry: Geometry,
     device: str,
     head: Any = None,
+    tiny: bool = False,
     source_layers: tuple[int, ...] = (),
 ) -> TorchInstance:
     """Wrap a model that stands on its device, in evaluation mode."""
@@ -125,6 +128,7 @@ def of_model(
         module=sys.modules[type(model).__module__],
         attention=str(text._attn_implementation),
         head=head,
+        tiny=tiny,
         source_layers=source_layers,
     )
 

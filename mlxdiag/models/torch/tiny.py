@@ -117,6 +117,7 @@ def instance(
         geometry=geometry,
         device=chosen,
         head=None if projection is None else projection.to(chosen),
+        tiny=True,
         source_layers=kept,
     )
 

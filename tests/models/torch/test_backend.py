@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from mlxdiag.models.torch import zoo
+from mlxdiag.models.torch import checkpoint, zoo
 from mlxdiag.models.torch.instance import TorchInstance
+from tests.record.torch import models
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +46,23 @@ def test_the_oldest_keys_are_dropped_down_to_the_cap_and_the_sinks_stay(instance
         assert [layer.live for layer in full] == [live] * len(full)
     for layer, keys in zip(full, held, strict=True):
         assert torch.equal(layer.keys, torch.cat([keys[..., :2, :], keys[..., 6:, :]], -2))
+
+
+def threads_within(instance: TorchInstance) -> tuple[int, int]:
+    """Of torch, while an instance runs and afterwards, where there were three before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with instance.backend.in_few_threads(instance):
+            within = torch.get_num_threads()
+        return within, torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_tiny_instance_runs_on_one_thread_and_a_checkpoint_on_all_there_were(
+    instance: TorchInstance, tmp_path: Path
+) -> None:
+    assert threads_within(instance) == (1, 3)
+    real = checkpoint.load(models.save(tmp_path / "real"))
+    assert threads_within(real) == (3, 3)
