@@ -125,7 +125,8 @@ class Healthy:
             if window and k > window and a.builder in PLAIN_BUILDERS:
                 return False
             if mask is None or mask.__class__ is str:
-                if padded or (window and k > window):
+                # Rows that stand apart on one cursor have padding in front, said or not.
+                if padded or ragged or (window and k > window):
                     return False
             elif mask is UNSET:
                 if padded:

@@ -229,6 +229,8 @@ class Feeding(msgspec.Struct):
     """[B, L]: absolute position of each token; any value where it is padding."""
     real: np.ndarray[Any, Any]
     """Boolean [B, L]: False where the token is padding."""
+    padding_known: bool = True
+    """Whether `real` says so; False: nobody knows, and all of them are taken for real."""
 
 
 Event = StepEvent | CacheEvent

@@ -49,7 +49,8 @@ class Visible:
             number = self._new(uids[0] if uids and self.known else None)
         positions = np.arange(offset, offset + step.q)[None].repeat(max(step.batch, 1), axis=0)
         numbers = [number, *(self._new(None) for _ in range(1, step.batch))]
-        return Feeding(numbers, positions, np.ones_like(positions, dtype=np.bool_))
+        real = np.ones_like(positions, dtype=np.bool_)
+        return Feeding(numbers, positions, real, padding_known=False)
 
     def happened(self, event: CacheEvent) -> None:
         """A copy, or a conversion, of the first cache of a sequence that is known."""
@@ -71,6 +72,8 @@ class Visible:
             return {}
         if np.isin(seen.key_seq, (UNKNOWN, AMBIGUOUS)).any():
             return {}
+        if event.cursor is not None and event.offset != event.cursor:
+            return {}  # behind padding, of which nobody told: positions are not those of the columns
         dropped = (event.live_start or 0) if spec.attention == "full" else 0
         return visibility.observe(
             seen.mask,

@@ -55,9 +55,8 @@ def follow(
     left = [0] * batch if cursor == 0 else rows.left
     if left is not None and len(left) != batch:
         left = None
-    # Who feeds rows of a foreign program takes every token for a real one; its mask knows better.
-    tells = feeding is not None and (given is None or not feeding.real.all())
-    if tells and feeding is not None and left is not None and feeding.real.shape[0] == batch:
+    told = feeding is not None and feeding.padding_known and feeding.real.shape[0] == batch
+    if feeding is not None and told and left is not None:
         left = [n + _leading(feeding.real[i]) if n == cursor else n for i, n in enumerate(left)]
     elif given is None:
         # Nobody ever said that anything was padding.

@@ -93,19 +93,18 @@ def _may_be_padded(frame: Frame, event: AttentionEvent, feeding: Feeding | None)
     """Whether the rows of a call without a cache may hold padding that nobody tells of: the positions that
     it is given say nothing.
     """
-    untold = feeding is None or bool(feeding.real.all())
+    untold = feeding is None or not feeding.padding_known
     return event.kind is None and untold and frame.step.batch > 1 and frame.given is not None
 
 
 def _first_column(positions: Any, feeding: Feeding | None, offset: Offset | None) -> Offset:
-    """`offset`: of each row; below zero it counts the padding that still comes before its first token."""
+    """`offset`: where the rows stand, left padding counted down from zero."""
     rows = len(feeding.real) if feeding is not None else positions.shape[0]
     positions = np.broadcast_to(positions, (rows, positions.shape[1]))
     columns = np.zeros(rows, np.int64)
-    if feeding is not None and feeding.real.shape == positions.shape:
+    if feeding is not None and feeding.padding_known and feeding.real.shape == positions.shape:
         columns = np.argmax(feeding.real, axis=1)
-    if isinstance(offset, list) and len(offset) == rows:
-        behind = np.clip(-np.array(offset), 0, positions.shape[1] - 1)
-        columns = np.maximum(columns, behind)
+    elif isinstance(offset, list) and len(offset) == rows:
+        columns = np.clip(-np.array(offset), 0, positions.shape[1] - 1)
     first: list[int] = (positions[np.arange(rows), columns] - columns).tolist()
     return first[0] if len(set(first)) == 1 else first

@@ -50,6 +50,12 @@ steps:
 - {rows: [{seq: a, left_padding: 0}, {seq: b, left_padding: 5}],
    attention: [{family: full, cache: batch, offset: [0, -5], cursor: 0, q: 8, k: 8, mask: [2, 1, 8, 8]}]}
 """,
+        # The same of a single row, on a cache of fixed size.
+        """
+steps:
+- {rows: [{seq: a, tokens: 11, left_padding: 9}], attention: [{family: full, cache: static, offset: -9,
+   cursor: 0, buffer: 24, q: 20, k: 24, mask: [1, 1, 20, 24], builder: padded}]}
+""",
         # An empty cache is no fault.
         """
 steps:
@@ -68,7 +74,9 @@ steps:
             wrong["returned_keys"] = a.k
         if a.cursor is not None and a.cursor < 0:
             wrong["cursor"] = a.cursor
-        if isinstance(a.offset, int) and a.offset < 0 and call.cache not in ("batch", "batch_rotating"):
+        # Behind left padding a row starts below zero, and its cursor does not.
+        behind = call.cache in ("batch", "batch_rotating") or (a.cursor is not None and a.cursor >= 0)
+        if isinstance(a.offset, int) and a.offset < 0 and not behind:
             wrong["offset"] = a.offset
         if a.live is not None and a.live < 0:
             wrong["live"] = a.live

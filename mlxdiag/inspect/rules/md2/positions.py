@@ -10,6 +10,9 @@ from mlxdiag.inspect.run import Run
 from mlxdiag.inspect.sequence import offset_at
 from mlxdiag.traces.types import FORWARD_PHASES, Attention, Entry, Row
 
+BOUND = 4096
+"""Sequences whose positions count columns, remembered."""
+
 
 class LayersOutOfStep(Rule):
     """Layers of one sequence disagree about where it is.
@@ -89,7 +92,8 @@ class PositionMismatch(Rule):
     that borrow keys, the owner's offset before *its* update. And a row's next position is its last plus
     one, once every trim, rollback, adoption, finalize, merge and extract between is counted. Left
     padding starts below zero, and right padding ends with its finalize or its trim: neither is a
-    mismatch.
+    mismatch. Nor are positions that count a row's left padding from its first column on: rotary encodings
+    are relative.
 
     What to do: read the offset before the update, not after, and never from a layer that counts
     differently.
@@ -113,6 +117,16 @@ steps:
 - {phase: prefill, rows: [{seq: a, offset: 0, tokens: 8}]}
 - {phase: decode, rows: [{seq: a, offset: 8, tokens: 1}]}
 - {phase: decode, rows: [{seq: a, offset: 10, tokens: 1}]}
+""",
+        # A loop that leaves the padding out of its positions at first, and counts it when it decodes.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 4}, {seq: b, offset: -2, tokens: 4}],
+    attention: [{family: full, cache: batch, offset: [0, -2], rope: [0, -2], cursor: 0, q: 4, k: 4,
+    mask: [2, 1, 4, 4], builder: padded}]}
+- {phase: decode, rows: [{seq: a, offset: 4, tokens: 1}, {seq: b, offset: 2, tokens: 1}],
+    attention: [{family: full, cache: batch, offset: [4, 2], rope: 4, cursor: 4, q: 1, k: 5,
+    mask: [2, 1, 1, 5], builder: padded}]}
 """,
         # Padding that a log shows, left behind before the next chunk.
         """\
@@ -156,6 +170,16 @@ steps:
     attention: [{family: full, cache: batch, offset: [4, 2], cursor: 4, q: 1, k: 5, mask: [2,
     1, 1, 5]}]}
 """,
+        # A loop that passes no positions: they count the columns, padding included, from the first one on.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 4}, {seq: b, offset: -2, tokens: 4}],
+    attention: [{family: full, cache: batch, offset: [0, -2], rope: 0, cursor: 0, q: 4, k: 4,
+    mask: [2, 1, 4, 4], builder: padded}]}
+- {phase: decode, rows: [{seq: a, offset: 4, tokens: 1}, {seq: b, offset: 2, tokens: 1}],
+    attention: [{family: full, cache: batch, offset: [4, 2], rope: 4, cursor: 4, q: 1, k: 5,
+    mask: [2, 1, 1, 5], builder: padded}]}
+""",
         # The same without caches, where one offset stands for all rows.
         """\
 scheduler: {cacheless: true}
@@ -194,6 +218,10 @@ steps:
 """,
     )
 
+    def __init__(self) -> None:
+        self._columns: dict[str | None, int] = {}
+        """Left padding of sequences whose positions have counted it since their first forward."""
+
     def on_entry(self, entry: Entry, run: Run) -> Iterator[Finding]:
         if run.sequences.kind not in FORWARD_PHASES:
             return
@@ -228,6 +256,12 @@ steps:
                     held = run.sequences.observed[index] if call.offset is None else None
                 if given is None or isinstance(given, list) or held is None or given == held:
                     continue
+                if held < 0 and given == 0:
+                    if len(self._columns) >= BOUND:
+                        self._columns.clear()
+                    self._columns[row.seq] = -held
+                if given - held == self._columns.get(row.seq):
+                    continue  # columns are counted throughout
                 if not isinstance(call.offset, list) and given == held - (row.left_padding or 0):
                     continue  # one offset for all rows counts columns, and so their padding
                 yield self.found(

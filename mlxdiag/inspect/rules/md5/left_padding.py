@@ -33,6 +33,12 @@ steps:
 - {phase: decode, rows: [{seq: a, left_padding: 0, tokens: 1}, {seq: b, left_padding: 5, tokens: 1}],
    attention: [{family: full, cache: batch, offset: [20, 15], cursor: 20, q: 1, k: 21, mask: null}]}
 """,
+        # A loop that forgets the mask after its first forward: the caches alone count the padding.
+        """
+steps:
+- {phase: decode, rows: [{seq: a, offset: 20, tokens: 1}, {seq: b, offset: 15, tokens: 1}],
+   attention: [{family: full, cache: batch, offset: [20, 15], cursor: 20, q: 1, k: 21, mask: null}]}
+""",
         # An array, but the same for every row.
         """
 steps:
@@ -52,6 +58,12 @@ steps:
 - {rows: [{seq: a, left_padding: 0, tokens: 8}, {seq: b, left_padding: 5, tokens: 3, padded: 8}],
    attention: [{family: full, cache: batch, offset: [0, -5], cursor: 0, q: 8, k: 8, mask: [2, 1, 8, 8],
     builder: padded}]}
+""",
+        # A single prompt, padded to a fixed length: one row's mask serves it.
+        """
+steps:
+- {rows: [{seq: a, offset: 0, tokens: 11, left_padding: 9}], attention: [{family: full, cache: batch,
+   offset: -9, cursor: 0, q: 20, k: 20, mask: [1, 1, 20, 20], builder: padded}]}
 """,
         # The ring has turned: 40 tokens through 16 slots, the padding is gone.
         """
@@ -74,13 +86,14 @@ steps:
         if not padded or call.kind == "recurrent" or call.cache == "paged":
             return
         mask = in_effect(call)
+        padding = _padding(call)
+        alike = len(set(padding)) == 1
         if mask == ARRAY:
             shared = call.mask_rank < 3 or (call.mask_batch == 1 and not call.bias)
-            alike = len({row.left_padding or 0 for row in call.entry.rows or ()}) == 1
             if not shared or alike:
                 return
             said = "a mask without a batch axis"
-        elif call.builder == "padded" and (call.mask_batch or 1) > 1:
+        elif call.builder == "padded" and mask != NONE and (alike or (call.mask_batch or 1) > 1):
             return
         elif mask in (CAUSAL, WINDOWED, NONE) and call.fate != "rebuilt":
             said = {CAUSAL: "plain causal", WINDOWED: "a windowed mask for all rows", NONE: "no mask"}[mask]
@@ -91,7 +104,7 @@ steps:
             f"{', '.join(map(str, padded[:8]))})",
             call=call,
             rows=padded[:32],
-            left_padding=[(call.entry.rows or [])[row].left_padding for row in padded[:32]],
+            left_padding=[padding[row] for row in padded[:32]],
         )
 
 
@@ -100,4 +113,17 @@ def _still_padded(call: Call) -> list[int]:
     dropped = 0
     if call.cursor is not None and call.q is not None and call.k is not None:
         dropped = max(call.cursor + call.q - call.k, 0)
-    return [index for index, row in enumerate(call.entry.rows or ()) if (row.left_padding or 0) > dropped]
+    return [index for index, padding in enumerate(_padding(call)) if padding > dropped]
+
+
+def _padding(call: Call) -> list[int]:
+    """Left padding of each row; where only the caches know it, what their count of columns has before it."""
+    offsets = call.attention.offset if isinstance(call.attention.offset, list) else []
+    counted = [call.cursor - offset for offset in offsets] if call.cursor is not None else []
+    rows = call.entry.rows or []
+    if len(counted) != len(rows):
+        counted = [0] * len(rows)
+    return [
+        row.left_padding if row.left_padding is not None else before
+        for row, before in zip(rows, counted, strict=True)
+    ]
