@@ -112,6 +112,8 @@ class _Planner:
         self.notes: list[str] = []
         self.idle: list[str] = []
         """Steps that fed nothing: an imported answer has one for each of its tokens."""
+        self.apart: list[str] = []
+        """Steps whose rows the engine packed."""
         self.evicts = any(e.kind == "evict" for e in trace.entries)
         self.model = _target(trace)
         self.whole = 0
@@ -151,9 +153,15 @@ class _Planner:
                     self.idle.append(where)
             else:
                 yield from self._event(entry, where)
-        if self.idle:
-            more = f" and {len(self.idle) - 1} more" if len(self.idle) > 1 else ""
-            self.notes.append(f"{self.idle[0]}{more}: nothing was fed, nothing to run")
+        self._once_for_all(self.idle, "nothing was fed, nothing to run")
+        packed = "rows of different lengths without padding are run one by one: a replay packs none"
+        self._once_for_all(self.apart, packed)
+
+    def _once_for_all(self, steps: list[str], said: str) -> None:
+        """A note that would stand there for every step of a server's run."""
+        if steps:
+            more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+            self.notes.append(f"{steps[0]}{more}: {said}")
 
     def _other_model(self, entry: Entry) -> bool:
         if entry.model is None or self.model is None:
@@ -177,9 +185,7 @@ class _Planner:
 
     def _packed(self, entry: Entry, where: str, finalizing: bool, fed: list[int]) -> Iterator[Op]:
         rows, outputs = entry.rows or [], entry.output or []
-        self.notes.append(
-            f"{where}: rows of different lengths without padding are run one by one: a replay packs none"
-        )
+        self.apart.append(where)
         for i in fed:
             output = [outputs[i]] if i < len(outputs) else None
             row = msgspec.structs.replace(rows[i], seq=rows[i].seq or f"row-{i}")

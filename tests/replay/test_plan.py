@@ -43,6 +43,17 @@ def test_a_trace_that_begins_in_the_middle_gets_the_missing_prefix_in_chunks():
     assert "20 tokens before step 5 are not in the trace" in laid.notes[0]
 
 
+def test_packed_rows_are_run_one_by_one_and_that_is_said_once():
+    laid = lay(
+        """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5}]}
+        {"step": 2, "rows": [{"seq": "a", "offset": 5, "tokens": 1}, {"seq": "b", "offset": 0, "tokens": 4}]}
+        {"step": 3, "rows": [{"seq": "a", "offset": 6, "tokens": 1}, {"seq": "c", "offset": 0, "tokens": 2}]}"""
+    )
+    assert [len(op.feeds) for op in laid.forwards] == [1, 1, 1, 1, 1]
+    (note,) = laid.notes
+    assert note.startswith("step 2 and 1 more: rows of different lengths without padding are run one by one")
+
+
 def test_tile_padding_counts_for_the_cache_and_not_for_the_tokens():
     laid = lay(
         """{"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 5, "padded": 8}]}
