@@ -8,8 +8,8 @@ from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import codes
 from mlxdiag.models import catalogue
 from mlxdiag.replay import experiment
-from mlxdiag.replay.show import replay_report
 from mlxdiag.replay.run import Runner
+from mlxdiag.replay.show import replay_report
 from mlxdiag.traces.reader import parse, read
 from tests.replay.schedules import HEALTHY
 from tests.replay.traces import trace
