@@ -18,6 +18,7 @@ from tests.bundle.orders import made
 
 LISTS = list(structured.lists())
 SINGLES = list(structured.singles())
+SYSTEMS = list(structured.systems())
 _TOLD = re.compile(rf"(?<![\d.])(?:{'|'.join(map(str, IDS))})(?![\d.])|{'|'.join(WORDS)}")
 OWN = ("MANIFEST", "environment.json", "bundle.json", "redaction.json")
 """Parts with hashes, and with sizes of this machine."""
@@ -38,7 +39,7 @@ def test_there_are_enough_of_them():
     assert len(LISTS) + len(SINGLES) >= 250
 
 
-@pytest.mark.parametrize(("name", "plants"), [("lists", LISTS), ("singles", SINGLES)])
+@pytest.mark.parametrize(("name", "plants"), [("lists", LISTS), ("singles", SINGLES), ("systems", SYSTEMS)])
 def test_nothing_planted_in_a_structured_field_is_in_any_part(file, name, plants):
     left = {}
     for plant, *records in plants:

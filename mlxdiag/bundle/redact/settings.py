@@ -42,6 +42,10 @@ _VERSION = re.compile(
 )
 _RELEASE = re.compile(r"v?\d{1,5}(?:\.\d{1,6}){1,4}(?:-[\w.]{1,20}){0,4}\Z", re.ASCII)
 _SHORT_RELEASE = re.compile(r"\d{1,2}\Z")
+_PLAIN = re.compile(r"[\w .,()]*\Z", re.ASCII)
+"""A system that is named for nothing but itself."""
+_KERNEL = re.compile(r"\d{1,2}(?:\.\d{1,3}){1,2}(?=[-+_~]|\Z)", re.ASCII)
+"""In front of what a kernel is named for. Of an address nothing stays."""
 _LETTERS = re.compile(r"[A-Z*-]{1,512}\Z")
 
 
@@ -91,7 +95,10 @@ class Settings:
         if isinstance(value, int | float):
             return value if name in names_of("number") | names_of("special") else UNSET
         if isinstance(value, str):
-            return value if self._is_text(name, value, spoken, under) else UNSET
+            told = self._is_text(name, value, spoken, under)
+            if spoken and name == "os" and not (told and _PLAIN.match(value)):
+                return self._system(value)
+            return value if told else UNSET
         if level > DEEPEST:
             return UNSET
         if isinstance(value, Mapping):
@@ -99,6 +106,15 @@ class Settings:
         if isinstance(value, list | tuple):
             return self._items(name, list(value), depth, spoken, level)
         return UNSET
+
+    def _system(self, value: str) -> Any:
+        """Name and plain version of a system: kernels are named for who built them, and for machines."""
+        first, *words = value.split() or [""]
+        if first not in names_of("system"):
+            return UNSET
+        self._messages.ledger.take("field", value)
+        version = next(filter(None, map(_KERNEL.match, words)), None)
+        return f"{first} {version.group()}" if version is not None else first
 
     def _items(self, name: str, items: list[Any], depth: int, spoken: bool, level: int) -> Any:
         if len(items) > MOST_LAYERS:

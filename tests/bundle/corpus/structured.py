@@ -115,6 +115,15 @@ def singles() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], dict[str, A
     yield "ids", {**HEADER, "ids": "raw"}, MODEL, _first(STEP, "rows", {"ids": [IDS[1]]})
 
 
+def systems() -> Iterator[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """A system and an attention implementation, of which the part that is known stays."""
+    for text in (str(IDS[1]), HOST, PATH, *WORDS):
+        for system in (f"Linux {text}", f"Linux 6.1.0-{text}", f"Linux {text} 6.1.0", f"{text} 6.1.0"):
+            yield f"os {system}", _over(HEADER, "environment", {"os": system}), MODEL, STEP
+        for own in (text, f"paged|{text}"):
+            yield f"attention {own}", _over(HEADER, "environment", {"attention": own}), MODEL, STEP
+
+
 def trace(header: dict[str, Any], *entries: dict[str, Any]) -> str:
     """The file."""
     head = "".join(f"{name}: {json.dumps(value)}\n" for name, value in header.items())

@@ -84,6 +84,31 @@ def test_an_attention_implementation_stays_where_its_parts_are_known(attention, 
     assert kept == {"device": "cuda", **({"attention": attention} if stays else {})}
 
 
+@pytest.mark.parametrize(
+    ("system", "stays"),
+    [
+        ("Linux 6.18.44-fc-v595", "Linux 6.18.44"),
+        ("Linux 5.15.0-1051-zorblax", "Linux 5.15.0"),
+        ("Linux kestrel 6.1.0-18-amd64", "Linux 6.1.0"),
+        ("Darwin 24.6.0-kestrel 7.1.1", "Darwin 24.6.0"),
+        ("Linux kestrel.lan", "Linux"),
+        ("Linux 10.0.0.17-kestrel", "Linux"),
+        ("Linux 6.18.44.kestrel", "Linux"),
+        ("Linux 6.18.kestrel-44", "Linux"),
+        ("Linux 9906.15339-kestrel", "Linux"),
+        ("kestrel 6.18.44-fc", None),
+        ("6.18.44-kestrel", None),
+        (" ", None),
+    ],
+)
+def test_of_a_system_its_name_and_its_plain_version_stay_whatever_the_kernel_is_named_for(system, stays):
+    told = messages()
+    kept = Settings(told).mapping({"os": system, "device": "cpu"}, spoken=True)
+    assert kept == {**({"os": stays} if stays else {}), "device": "cpu"}
+    assert told.ledger.count("field") == 1, "what was cut is counted"
+    assert "os" not in cleaned({"os": "Linux 6.18.44-zorblax"}), "only where a system is told"
+
+
 def test_neither_the_depth_nor_the_length_is_endless():
     deep = {"mask": {}}
     for _ in range(20):
