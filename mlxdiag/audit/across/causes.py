@@ -40,12 +40,12 @@ class Causes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     causes: list[Cause] = []
 
-    def of(self, cell: Cell, kind: Kind) -> Cause | None:
-        """What is known of a cell's difference of this kind."""
+    def of(self, cell: Cell, kind: Kind, library: str) -> Cause | None:
+        """What is known of a difference of this kind, in which `library` departs ("": it is not told)."""
         for cause in self.causes:
             if (
                 kind in cause.kinds
-                and cell.library in ("", cause.library)
+                and library in ("", cause.library)
                 and any(fnmatchcase(cell.family, one) for one in cause.families)
                 and any(fnmatchcase(cell.scenario, one) for one in cause.scenarios)
             ):
@@ -86,11 +86,12 @@ def _named(cell: Cell, causes: Causes, locators: Mapping[str, Locator]) -> Cell:
         return cell
     found: list[str] = []
     place, library = "", cell.library
-    for kind in (cell.kind, cell.also):
-        cause = causes.of(cell, kind) if kind is not None else None
-        if kind is not None:
-            found.append(cause.name if cause is not None else _derived(cell, kind))
-        if cause is not None and not place:
+    for kind, departs in ((cell.kind, cell.library), (cell.also, cell.also_library)):
+        if kind is None:
+            continue
+        cause = causes.of(cell, kind, departs)
+        found.append(cause.name if cause is not None else _derived(cell, kind, departs))
+        if cause is not None and kind == cell.kind:
             place, library = _place(cause, cell.family, locators), cause.library
     return msgspec.structs.replace(cell, causes=found, where=place, library=library)
 
@@ -103,9 +104,9 @@ def _place(cause: Cause, family: str, locators: Mapping[str, Locator]) -> str:
     return f"{where.file}:{line}" if line is not None else where.file
 
 
-def _derived(cell: Cell, kind: Kind) -> str:
+def _derived(cell: Cell, kind: Kind, library: str) -> str:
     """A name for what nobody has read up: one for each family and kind of difference."""
-    words = (cell.family, kind, cell.library or "unread")
+    words = (cell.family, kind, library or "unread")
     return "-".join(re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words)
 
 
@@ -116,10 +117,12 @@ def _difference(
     first = next((cell for cell in cells if cell.causes[0] == name), cells[0])
     families = sorted({cell.family for cell in cells})
     places = [_place(cause, family, locators) for family in families] if cause is not None else []
+    headline = first.causes[0] == name
+    departs = first.library if headline else first.also_library
     return Difference(
         id=name,
-        kind=(first.kind if first.causes[0] == name else first.also) or "inside",
-        library=cause.library if cause is not None else first.library,
+        kind=(first.kind if headline else first.also) or "inside",
+        library=cause.library if cause is not None else departs,
         families=families,
         cells=[(cell.family, cell.scenario) for cell in cells],
         cause=" ".join(cause.text.split()) if cause is not None else first.reason,

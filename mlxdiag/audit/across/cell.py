@@ -48,6 +48,8 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     kind: Kind | None = None
     also: Kind | None = None
     """Another difference behind the first one: queries that see other keys."""
+    also_library: str = ""
+    """As `library`, of that other difference: what one library sees wrongly says nothing of the first one."""
     codes: list[str] = []
     reason: str = ""
     """One sentence."""

@@ -119,9 +119,10 @@ class Session:
         geometry = self.pair.torch.geometry
         cell.result, cell.codes = "differ", [CODE]
         cell.kind = meaning.kind_of(compared, parting)
+        seen = meaning.seeing(LIBRARIES, own, compared, geometry)
         if compared.unlike and cell.kind != "visibility":
-            cell.also = "visibility"
-        cell.library = meaning.departing(LIBRARIES, own, compared, geometry)
+            cell.also, cell.also_library = "visibility", seen
+        cell.library = seen if cell.kind == "visibility" else meaning.leaving(LIBRARIES, own)
         cell.evidence = self._evidence(compared, parting, own)
         cell.reason = sentence(compared, parting, LIBRARIES, cell.kind)
 
@@ -132,7 +133,8 @@ class Session:
             return False
         left = " and ".join(name for name in LIBRARIES if not own[name])
         cell.result, cell.codes = "differ", [CODE]
-        cell.kind, cell.also, cell.library = model.kind, model.also, model.library
+        cell.kind, cell.library = model.kind, model.library
+        cell.also, cell.also_library = model.also, model.also_library
         cell.evidence = {**model.evidence, "own": own}
         cell.reason = f"in one pass: {model.reason}; besides, {left} leaves its own single pass here"
         return True

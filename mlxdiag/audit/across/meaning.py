@@ -65,12 +65,11 @@ def meant(geometry: Geometry, unlike: Unlike) -> tuple[int, ...] | None:
     return tuple(range(first, position + 1))
 
 
-def departing(
+def seeing(
     libraries: tuple[str, str], own: Mapping[str, bool], compared: Compared, geometry: Geometry
 ) -> str:
-    """The library that is wrong, as far as that can be told: its first unlike query does not see what the
-    config means, or it leaves its own single pass while the other keeps to it. "" where neither or both is
-    so.
+    """The library that sees other keys than the config means, by its first unlike query; where that does not
+    tell, as `leaving`. Of a difference in anything but the keys seen it says nothing.
     """
     if compared.unlike:
         first = compared.unlike[0]
@@ -78,5 +77,10 @@ def departing(
         right = [seen == wanted for seen in (first.first, first.second)]
         if right.count(True) == 1:
             return libraries[right.index(False)]
+    return leaving(libraries, own)
+
+
+def leaving(libraries: tuple[str, str], own: Mapping[str, bool]) -> str:
+    """The library that leaves its own single pass while the other keeps to it; "" for none or both."""
     left = [name for name in libraries if not own[name]]
     return left[0] if len(left) == 1 else ""

@@ -71,12 +71,26 @@ def test_a_library_that_was_not_told_is_told_by_the_cause(locators: dict[str, Lo
 
 
 def test_a_cell_with_two_differences_is_in_both(locators: dict[str, Locator]) -> None:
-    (named,), found, _ = group([cell("qwen2", "experts", also="visibility")], Causes([WINDOW]), locators)
+    (named,), found, _ = group(
+        [cell("qwen2", "experts", also="visibility", also_library="mlx-lm")], Causes([WINDOW]), locators
+    )
     assert named.causes == ["qwen2-experts-mlx-lm", "window-not-read"]
     assert {one.id: (one.kind, one.cells) for one in found} == {
         "qwen2-experts-mlx-lm": ("experts", [("qwen2", "no-cache")]),
         "window-not-read": ("visibility", [("qwen2", "no-cache")]),
     }
+
+
+def test_who_sees_other_keys_is_not_blamed_for_another_difference(locators: dict[str, Locator]) -> None:
+    two = cell("qwen2", "positions", library="", also="visibility", also_library="mlx-lm")
+    (named,), found, _ = group([two], Causes([WINDOW]), locators)
+    assert {one.id: one.library for one in found} == {
+        "qwen2-positions-unread": "",
+        "window-not-read": "mlx-lm",
+    }
+    assert (named.library, named.where) == ("", "")
+    (_,), found, _ = group([two], Causes(), locators)
+    assert [one.id for one in found] == ["qwen2-positions-unread", "qwen2-visibility-mlx-lm"]
 
 
 def test_cells_that_do_not_differ_are_left_alone(locators: dict[str, Locator]) -> None:

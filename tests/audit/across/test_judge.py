@@ -99,6 +99,8 @@ def test_an_activation_is_no_rounding_though_it_is_small() -> None:
 def test_two_differences_of_one_family_are_both_told() -> None:
     found = cell("starcoder2")
     assert (found.kind, found.also, found.evidence["position"]) == ("experts", "visibility", 0)
+    # Keys beyond the window say nothing of who computes the activation that is meant.
+    assert (found.library, found.also_library) == ("", "mlx-lm")
 
 
 def test_a_schedule_that_one_library_gets_wrong_by_itself_is_its_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlxdiag.audit.across.compared import Compared, Unlike, Wrong
-from mlxdiag.audit.across.meaning import departing, kind_of, meant, other_keys
+from mlxdiag.audit.across.meaning import kind_of, leaving, meant, other_keys, seeing
 from mlxdiag.audit.across.parting import Parting
 from mlxdiag.audit.across.watched import Place
 from mlxdiag.models.adapter import Geometry, LayerSpec
@@ -125,6 +125,12 @@ BOTH = {"transformers": True, "mlx-lm": True}
         (unlike(8, range(1, 9), range(9)), {**BOTH, "transformers": False}, "mlx-lm"),
     ],
 )
-def test_who_departs(seen: Unlike | None, own: dict[str, bool], library: str) -> None:
+def test_who_sees_other_keys_than_are_meant(seen: Unlike | None, own: dict[str, bool], library: str) -> None:
     found = compared(*([seen] if seen is not None else []))
-    assert departing(LIBRARIES, own, found, GEOMETRY) == library
+    assert seeing(LIBRARIES, own, found, GEOMETRY) == library
+
+
+def test_of_anything_but_keys_only_a_pass_of_ones_own_tells_who_departs() -> None:
+    assert leaving(LIBRARIES, BOTH) == ""
+    assert leaving(LIBRARIES, {**BOTH, "mlx-lm": False}) == "mlx-lm"
+    assert leaving(LIBRARIES, dict.fromkeys(BOTH, False)) == ""
