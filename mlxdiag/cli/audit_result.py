@@ -50,9 +50,6 @@ class Given(msgspec.Struct, kw_only=True):
 def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> int:
     """Write and print everything; the exit code."""
     settings = given.settings
-    if given.write_baseline is not None:
-        write_file(given.write_baseline, baselines.dump(baselines.of(audit)))
-        complain(f"{given.write_baseline}: accepts {count(len(audit.faults), 'fault')}")
     shown = as_shown(audit, given, comparison)
     code = exit_code(shown, settings)
     # A shard is wanted whatever is in it: the merged audit is what is judged.
@@ -61,6 +58,9 @@ def finish(audit: Audit, given: Given, comparison: Comparison | None = None) -> 
     summarise(shown, settings)
     if settings.output is not None and not whole:
         complain(f"{settings.output} was not written")
+    if given.write_baseline is not None:
+        write_file(given.write_baseline, baselines.dump(baselines.of(audit)))
+        complain(f"{given.write_baseline}: accepts {count(len(audit.faults), 'fault')}")
     return code
 
 

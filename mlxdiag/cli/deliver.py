@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -50,14 +51,22 @@ def deliver(
 
 
 def write_result(text: str, target: Path | None) -> None:
-    """To the file if there is one, whole or not at all; else to standard output."""
+    """To the file if there is one, whole or not at all; else to standard output.
+
+    Raises UsageError for a file that cannot be written; the result, which may have taken hours, is then on
+    standard output.
+    """
+    failed = None
     if target is not None:
-        write_file(target, text)
-        return
-    try:
-        put(text)
-    except ReaderGone:
-        return  # `head` has read enough; the exit code is still the verdict
+        try:
+            write_file(target, text)
+            return
+        except UsageError as error:
+            failed = error
+    with contextlib.suppress(ReaderGone):
+        put(text)  # `head` may have read enough; the exit code is still the verdict
+    if failed is not None:
+        raise failed
 
 
 def write_file(path: Path, text: str) -> None:

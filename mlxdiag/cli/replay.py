@@ -146,12 +146,15 @@ def main(
         complain(f"running {len(prepared.plan.forwards)} forwards and the single pass on {instance.name} ...")
     ran = experiment.run_policies(prepared, instance, chosen, level=level, parity=parity, seed=seed)
     report = replay_report(ran, prepared, instance, settings.select, settings.ignore)
+    unjudged: list[MlxdiagError] = [broken] if broken else []
     if output is not None:
         from mlxdiag.traces.writer import dump
 
-        dump(ran[0].trace, output, force=force)
-        complain(f"{output}: the replayed trace ({chosen[0]})")
-    unjudged: list[MlxdiagError] = [broken] if broken else []
+        try:
+            dump(ran[0].trace, output, force=force)
+            complain(f"{output}: the replayed trace ({chosen[0]})")
+        except MlxdiagError as error:
+            unjudged.append(error)  # the verdict is not lost with it
     if report.summary.caveat and verdict.exit_code([report], settings) == CLEAN:
         unjudged.append(UnjudgedError(f"{trace}: {report.summary.caveat}"))
     drawn: dict[str | None, Call] = {}

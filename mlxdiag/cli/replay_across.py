@@ -52,12 +52,15 @@ def replay_both(prepared: Prepared, given: Given, settings: Settings, broken: Ml
         reports.append(report)
     codes = {rule.code for rule in chosen(settings.select, settings.ignore)}
     reports.append(replayed.report(found, prepared.plan.source, codes))
+    unjudged: list[MlxdiagError] = [broken] if broken else []
     if given.output is not None:
         from mlxdiag.traces.writer import dump
 
-        dump(found.trace, given.output, force=given.force)
-        complain(f"{given.output}: the replayed trace of mlx-lm, against transformers")
-    unjudged: list[MlxdiagError] = [broken] if broken else []
+        try:
+            dump(found.trace, given.output, force=given.force)
+            complain(f"{given.output}: the replayed trace of mlx-lm, against transformers")
+        except MlxdiagError as error:
+            unjudged.append(error)  # the verdict is not lost with it
     if not found.compared.count:
         unjudged.append(UnjudgedError(f"{prepared.plan.source}: nothing was compared"))
     elif verdict.exit_code(reports, settings) == CLEAN:

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import tests
+from mlxdiag import errors
 from mlxdiag.audit.cell import Cell
 from mlxdiag.audit.engine.pool import Site
 from mlxdiag.audit.engine.run import Parts, Wanted
@@ -183,6 +184,12 @@ def note(family: str, pid: int = 0) -> None:
 
 def echo(value):
     yield value
+
+
+def refuse(kind, text):
+    """A worker that ends in an error of mlxdiag's own."""
+    yield None
+    raise getattr(errors, kind)(text)
 
 
 def children():

@@ -1,11 +1,14 @@
 """What of an audit fails a run, beside a baseline and where faults are expected."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from mlxdiag.audit.faults.baseline import Difference
-from mlxdiag.cli.audit_result import exit_code, failing_faults
+from mlxdiag.cli.audit_result import Given, exit_code, failing_faults, finish
 from mlxdiag.cli.settings import settle
+from mlxdiag.errors import UsageError
 from mlxdiag.reports.audit.shown import Shown
 from tests.reports.audit.examples import ABORT, ACCEPTED, DIFFERENCE, WINDOW, blind, clean, faulty
 
@@ -37,3 +40,14 @@ def test_a_stale_cause_fails_where_warnings_do():
 
 def test_what_judged_nothing_is_never_clean():
     assert exit_code(Shown(audit=blind()), settle()) == 4
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("lost", ["output", "baseline"])
+def test_a_file_that_cannot_be_written_takes_no_result_along(lost, capsys):
+    full = Path("/dev/full")
+    settings = settle(output=full, force=True) if lost == "output" else settle()
+    given = Given(settings=settings, write_baseline=full if lost == "baseline" else None)
+    with pytest.raises(UsageError, match="cannot write /dev/full: No space left"):
+        finish(faulty(), given)
+    assert WINDOW.id in capsys.readouterr().out

@@ -1,6 +1,7 @@
 """`mlxdiag replay` as a user meets it: what is printed where, and every way it can end."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,18 @@ def test_a_healthy_schedule_is_clean_and_says_what_was_compared(trace, capsys):
     assert ran.code == 0
     assert "All 17 real queries attend exactly the positions they must" in ran.out
     assert "17 positions agree with the single pass" in ran.out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("backend", ["mlx", "mlx,torch"])
+def test_a_disk_that_is_full_does_not_take_the_verdict_along(trace, capsys, backend):
+    if backend != "mlx":
+        pytest.importorskip("torch", reason="no torch: pip install 'mlxdiag[torch]'")
+    name = trace(FIRST, head=HEAD)
+    ran = call(capsys, "replay", name, "--backend", backend, "-o", "/dev/full", "--force")
+    assert ran.code == 2
+    assert "/dev/full: cannot be written: No space left" in ran.err
+    assert "All 12 real queries attend exactly the positions they must" in ran.out
 
 
 def test_several_policies_make_one_table(trace, capsys):

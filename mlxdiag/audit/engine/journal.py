@@ -6,6 +6,7 @@ refused, for its cells would be mixed with others. A last line cut short by a cr
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,10 +43,14 @@ class Journal:
         self.path = path
         self.terms = terms
         self.cells: list[Cell] = []
+        self.lost = ""
+        """Why finished cells are no longer kept: the disk is full, or the folder is gone."""
 
     def __enter__(self) -> Journal:
         """Raises UnreadableError for a file that is no journal or a stale one, UsageError for one that
         cannot be written."""
+        if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
+            raise UnreadableError(f"{self.path}: is a device or a pipe, and no file of --resume")
         whole = self._read() if self.path.exists() else b""
         try:
             self.file = self.path.open("r+b" if self.path.exists() else "xb")
@@ -60,12 +65,17 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.file.close()
+        with contextlib.suppress(OSError):
+            self.file.close()  # what could not be written is tried once more, and `lost` says so already
 
     def add(self, cells: Iterable[Cell]) -> None:
-        """Append at once: a killed run loses no finished cell."""
-        for cell in cells:
-            self._write(cell)
+        """Append at once: a killed run loses no finished cell. A disk that is full stops no audit."""
+        for cell in [] if self.lost else cells:
+            try:
+                self._write(cell)
+            except OSError as error:
+                self.lost = error.strerror or type(error).__name__
+                return
 
     def _write(self, value: msgspec.Struct) -> None:
         self.file.write(msgspec.json.encode(value) + b"\n")

@@ -19,7 +19,7 @@ import msgspec
 
 import mlxdiag
 from mlxdiag.audit.engine.messages import Ended, Event, Importing, Item, Ready, Started, Task, encode
-from mlxdiag.errors import UnjudgedError
+from mlxdiag.errors import MlxdiagError, UnjudgedError, UnreadableError, UsageError
 
 BOOT = (
     "import json, sys; given = json.loads(sys.argv[1]); "
@@ -131,7 +131,9 @@ class Pool:
         """Make one call and wait for all that it yields. Nothing else may be running.
 
         Raises:
-            UnjudgedError: the worker died, or the call raised; the message ends with what it said last.
+            MlxdiagError: the one that the call raised.
+            UnjudgedError: the worker died, or the call raised something else; the message ends with what it
+                said last.
         """
         self.submit(call, *arguments, limit=limit)
         values = []
@@ -139,7 +141,7 @@ class Pool:
             if isinstance(event, Item):
                 values.append(event.value)
             elif event.code or event.signal or event.abrupt:
-                raise UnjudgedError(last_line(event.stderr) or f"a worker ended with code {event.code}")
+                raise _raised(last_line(event.stderr) or f"a worker ended with code {event.code}")
         return values
 
     def close(self) -> None:
@@ -202,6 +204,15 @@ class Pool:
         return UnjudgedError(
             f"the process that runs {self.site.label} ended{at}{f': {said}' if said else ''}"
         )
+
+
+def _raised(said: str) -> MlxdiagError:
+    """The error that ends a worker's traceback: one of mlxdiag's own as it was, any other as unjudged."""
+    for kind in (UsageError, UnreadableError, UnjudgedError):
+        head = f"{kind.__module__}.{kind.__qualname__}: "
+        if said.startswith(head):
+            return kind(said.removeprefix(head))
+    return UnjudgedError(said)
 
 
 def ending(code: int) -> str:

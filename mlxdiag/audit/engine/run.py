@@ -103,12 +103,13 @@ def run(
     with Pool(parts.preload, jobs=wanted.jobs, site=wanted.site) as pool:
         held = describe(pool, wanted.device, parts)
         chosen = choose(held.families, wanted.families, wanted.shard)
-        cells = Sweep(pool, wanted, parts, chosen, watch).cells(_terms(wanted, held))
+        sweep = Sweep(pool, wanted, parts, chosen, watch)
+        cells = sweep.cells(_terms(wanted, held))
         source = Locator(Path(held.root))
         judged, grouped = faults.group(cells, causes, source)
         if wanted.shrink:
             grouped = minimal.shrunk(pool, grouped, judged, wanted.seed, parts.smallest)
-        notes = faults.stale(causes, source)
+        notes = faults.stale(causes, source) + sweep.notes
         if wanted.repros is not None:
             grouped, more = minimal.scripts(pool, grouped, wanted.repros, wanted.seed, parts.script)
             notes += more
@@ -192,6 +193,7 @@ class Sweep:
         self.done: dict[tuple[str, str], Cell] = {}
         self.futile: dict[str, int] = {}
         self.at_work: dict[int, str] = {}
+        self.notes: list[str] = []
 
     def cells(self, terms: Terms) -> list[Cell]:
         """Run what no earlier run finished; all cells, families in order and scenarios within them."""
@@ -203,6 +205,8 @@ class Sweep:
             for fresh in self._run():
                 if journal:
                     journal.add(fresh)
+        if journal and journal.lost:
+            self.notes.append(f"--resume: {journal.path} lacks finished cells: {journal.lost}")
         order = {name: place for place, name in enumerate(self.wanted.scenarios)}
         return sorted(self.done.values(), key=lambda cell: (cell.family, order[cell.scenario]))
 

@@ -11,7 +11,7 @@ import pytest
 
 from mlxdiag.audit.engine.messages import Ended, Item
 from mlxdiag.audit.engine.pool import Pool, Site, last_line
-from mlxdiag.errors import UnjudgedError
+from mlxdiag.errors import UnjudgedError, UnreadableError, UsageError
 from tests.audit.engine.test_worker import gone
 from tests.audit.standin import SITE
 
@@ -146,6 +146,12 @@ def test_a_call_returns_all_values_and_raises_what_ended_it():
         assert pool.call(CALL + "echo", "x") == ["x"]
         with pytest.raises(UnjudgedError, match="RuntimeError: our own fault"):
             pool.call(CALL + "audit", "raising", ["two"], 0, None)
+
+
+@pytest.mark.parametrize("kind", [UsageError, UnreadableError, UnjudgedError])
+def test_an_error_of_our_own_comes_back_as_it_was_raised(kind):
+    with Pool(PRELOAD, jobs=1, site=SITE) as pool, pytest.raises(kind, match=r"^there is: no such thing$"):
+        pool.call(CALL + "refuse", kind.__name__, "there is: no such thing")
 
 
 def test_an_interrupt_of_the_whole_terminal_reaches_the_parent_alone(tmp_path):

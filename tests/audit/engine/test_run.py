@@ -1,5 +1,6 @@
 """A whole audit over stand-ins: what every way to end becomes, in what order, and what is not done twice."""
 
+import errno
 import time
 from pathlib import Path
 
@@ -202,6 +203,27 @@ def test_finished_cells_are_not_run_again(tmp_path, monkeypatch):
     assert ran[3:] == ["faulty"]
     assert untimed(again).cells[:4] == untimed(first).cells[:4]
     assert len(again.cells) == 12
+
+
+def test_a_full_disk_ends_what_is_kept_and_not_the_audit(tmp_path, monkeypatch):
+    kept, write = tmp_path / "cells", Journal._write
+
+    def full(journal, value):
+        if journal.path.stat().st_size > 600:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(journal, value)
+
+    monkeypatch.setattr(Journal, "_write", full)
+    audit = audited("good", "faulty", resume=kept)
+    assert len(audit.cells) == 8
+    assert audit.notes[-1] == f"--resume: {kept} lacks finished cells: No space left on device"
+    monkeypatch.undo()
+    assert untimed(audited("good", "faulty", resume=kept)).cells == untimed(audit).cells
+
+
+def test_a_device_is_no_file_to_keep_cells_in():
+    with pytest.raises(UnreadableError, match="/dev/null: is a device or a pipe"):
+        audited("good", resume=Path("/dev/null"))
 
 
 def test_what_an_interrupt_leaves_is_gone_on_from(tmp_path, monkeypatch):
