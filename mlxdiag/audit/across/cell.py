@@ -64,9 +64,10 @@ class Cell(msgspec.Struct, kw_only=True, omit_defaults=True):
     tolerance: float | None = None
     """In units."""
     evidence: dict[str, Any] = {}
-    """step, phase, seq, position (the first wrong one), layer, part, agreed, by; seen (by library: positions
-    that the first unlike query sees), meant (what the config says it sees), own (by library: agrees with its
-    own single pass), margin."""
+    """step, phase, seq, position (the first wrong one), layer, part, agreed, by; query (the one that sees
+    other keys and that decided, or else the first of another difference), seen (by library: the last
+    positions that it sees), keys (by library: how many), meant and due (the same by the config), own (by
+    library: agrees with its own single pass), margin."""
     causes: list[str] = []
     """The differences that it shows, by their ids; the first one is that of `kind`."""
     where: str = ""

@@ -60,7 +60,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     wrong: tuple[Wrong, ...]
     """Every position beyond the tolerance, in the order of the schedule."""
     unlike: tuple[Unlike, ...]
-    """Queries that see other keys, in the order of the schedule, a few of each layer."""
+    """Queries that see other keys, in the order of the schedule, a few of each layer and sequence."""
     margin: float | None = None
     """The first library's top two at the first wrong position lie so far apart, in logits."""
     parities: dict[Place, Parity] = {}
@@ -111,7 +111,7 @@ def compare(first: Watching, second: Watching, tolerance: float) -> Compared:
 
 def _views(first: Watching, second: Watching) -> tuple[tuple[Unlike, ...], int]:
     found: list[Unlike] = []
-    listed: dict[int, int] = {}
+    listed: dict[tuple[int, str], int] = {}
     queries = 0
     for op, layers in sorted(first.seen.items()):
         others = second.seen.get(op, {})
@@ -119,8 +119,8 @@ def _views(first: Watching, second: Watching) -> tuple[tuple[Unlike, ...], int]:
             for one in _unlike(first, op, layer, layers[layer], others[layer]):
                 if isinstance(one, int):
                     queries += one
-                elif listed.get(layer, 0) < LISTED:
-                    listed[layer] = listed.get(layer, 0) + 1
+                elif listed.get((layer, one.seq), 0) < LISTED:
+                    listed[layer, one.seq] = listed.get((layer, one.seq), 0) + 1
                     found.append(one)
     return tuple(found), queries
 

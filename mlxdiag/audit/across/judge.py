@@ -19,9 +19,8 @@ from mlxdiag.audit.cell import Scenario
 from mlxdiag.audit.judge import noise as noises
 from mlxdiag.audit.judge.judge import Setting, prepare
 from mlxdiag.audit.judge.passes import Passes, Reference
-from mlxdiag.audit.judge.reading import REFUSALS, ours
+from mlxdiag.audit.judge.reading import ours, refuses
 from mlxdiag.audit.judge.tame import kind, tamed
-from mlxdiag.audit.judge.trial import RefusedError
 from mlxdiag.audit.schedules import schedules
 from mlxdiag.audit.schedules.scenarios import named
 from mlxdiag.errors import UnjudgedError
@@ -31,12 +30,12 @@ from mlxdiag.models.convert.pair import MLX, TORCH, Pair
 from mlxdiag.replay.oracle import histories
 
 LIBRARIES = (TORCH, MLX)
-ASKS_FIRST = "Call `activate_past_recording` before"
-"""What transformers says of tokens that are taken back though nobody had told it to keep what they need."""
 LONGEST = "fresh-over-window"
 """The scenario whose schedule `SAVED` runs."""
 LISTED = 16
 """Positions of a visible set that a cell's evidence holds."""
+TOLD = 300
+"""Letters of an exception that a cell holds."""
 
 
 class BrokenPassError(Exception):
@@ -186,27 +185,23 @@ class Session:
             told.update(
                 layer=parting.layer, part=parting.part, end=parting.end, agreed=parting.agreed, by=parting.by
             )
-        if compared.unlike:
-            unlike = compared.unlike[0]
+        if (unlike := meaning.shown(compared)) is not None:
             sides = zip(LIBRARIES, (unlike.first, unlike.second), strict=True)
             told["query"] = {"layer": unlike.layer, "seq": unlike.seq, "position": unlike.position}
             told["seen"] = {name: list(seen[-LISTED:]) for name, seen in sides}
             told["keys"] = {TORCH: len(unlike.first), MLX: len(unlike.second)}
             wanted = meaning.meant(self.pair.torch.geometry, unlike)
             told["meant"] = list(wanted[-LISTED:]) if wanted is not None else None
+            told["due"] = len(wanted) if wanted is not None else None
         return {name: value for name, value in told.items() if value is not None}
 
 
 def _stopped(cell: Cell, library: str, error: Exception) -> None:
     """Raises the error again where it is this program's own."""
-    if not isinstance(error, RefusedError | UnjudgedError) and ours(error):
+    if ours(error):
         raise error
-    said = " ".join(str(error).split())[:300]
-    refused = (
-        isinstance(error, RefusedError | UnjudgedError)
-        or REFUSALS.search(said) is not None
-        or ASKS_FIRST in said
-    )
+    whole = " ".join(str(error).split())
+    refused, said = refuses(error, whole), whole[:TOLD]
     cell.result, cell.library = ("refused" if refused else "crash"), library
     cell.reason = said if refused else f"{kind(error)}: {said}"
 
@@ -266,7 +261,7 @@ def _floor(library: str, instance: Instance, seed: int) -> float:
         return noises.floor(instance, seed)
     except BaseException as wild:  # noqa: BLE001  a family may fail in any way
         error = tamed(wild)
-        said = " ".join(str(error).split())[:300]
+        said = " ".join(str(error).split())[:TOLD]
         raise BrokenPassError(library, f"the shortest pass: {kind(error)}: {said}") from error
 
 

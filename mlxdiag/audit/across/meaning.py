@@ -18,12 +18,22 @@ EXPERTS = re.compile(r"mlp|feed_forward|moe|expert|ffn")
 
 
 def other_keys(compared: Compared) -> Unlike | None:
-    """A query that sees other keys, and is not behind the first wrong position; None where there is none."""
+    """The first query that sees other keys, of the sequence that is wrong first and not behind its first
+    wrong position; None where there is none. Another row of a batch makes no position of this one wrong.
+    """
     first = compared.first
     if first is None:
         return None
     end = (first.place.op, first.position)
-    return next((one for one in compared.unlike if (one.place.op, one.position) <= end), None)
+    before = (one for one in compared.unlike if one.seq == first.seq)
+    return next((one for one in before if (one.place.op, one.position) <= end), None)
+
+
+def shown(compared: Compared) -> Unlike | None:
+    """The query whose keys are told: the one that the difference is called after, or else the first of all,
+    which is another difference.
+    """
+    return other_keys(compared) or next(iter(compared.unlike), None)
 
 
 def kind_of(compared: Compared, parting: Parting | None) -> Kind:
@@ -68,13 +78,13 @@ def meant(geometry: Geometry, unlike: Unlike) -> tuple[int, ...] | None:
 def seeing(
     libraries: tuple[str, str], own: Mapping[str, bool], compared: Compared, geometry: Geometry
 ) -> str:
-    """The library that sees other keys than the config means, by its first unlike query; where that does not
-    tell, as `leaving`. Of a difference in anything but the keys seen it says nothing.
+    """The library whose query sees other keys than the config means (the query of `shown`); where that does
+    not tell, as `leaving`. Of a difference in anything but the keys seen it says nothing.
     """
-    if compared.unlike:
-        first = compared.unlike[0]
-        wanted = meant(geometry, first)
-        right = [seen == wanted for seen in (first.first, first.second)]
+    unlike = shown(compared)
+    if unlike is not None:
+        wanted = meant(geometry, unlike)
+        right = [seen == wanted for seen in (unlike.first, unlike.second)]
         if right.count(True) == 1:
             return libraries[right.index(False)]
     return leaving(libraries, own)

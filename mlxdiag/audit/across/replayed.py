@@ -161,7 +161,7 @@ def traced(trace: Trace, compared: Compared, parting: Parting | None, kind: str 
 
 
 def _explained(parity: Parity, compared: Compared, parting: Parting | None, kind: str | None) -> Parity:
-    unlike = compared.unlike[0] if kind == "visibility" else None
+    unlike = meaning.other_keys(compared) if kind == "visibility" else None
     layer = unlike.layer if unlike is not None else parting.layer if parting is not None else None
     told = msgspec.structs.replace(parity, kind=kind, layer=layer)
     if unlike is None:
@@ -222,8 +222,9 @@ def _sentences(replayed: Replayed) -> list[str]:
         f"{MEANINGS[replayed.kind or 'inside']}; logits differ by up to {compared.largest:.2g} of their "
         f"spread at {len(compared.wrong)} of {compared.count} positions (tolerance {compared.tolerance:.1e})."
     ]
-    if replayed.kind == "visibility":
-        said.append(_seen(replayed, compared.unlike[0]))
+    unlike = meaning.other_keys(compared)
+    if unlike is not None:
+        said.append(_seen(replayed, unlike))
     elif parting is not None:
         where = f"layer {parting.layer}" if parting.layer is not None else "outside of the layers"
         after = f", after {parting.agreed} agreed" if parting.agreed else ""
@@ -262,6 +263,6 @@ def _numbers(replayed: Replayed) -> Section:
         "kind": replayed.kind,
         "wrong": len(compared.wrong),
         "parting": msgspec.to_builtins(replayed.parting),
-        "unlike": msgspec.to_builtins(compared.unlike[:1]),
+        "unlike": [msgspec.to_builtins(one) for one in (meaning.shown(compared),) if one is not None],
     }
     return Section(name="numbers", title="What was compared", lines=lines, data=data)

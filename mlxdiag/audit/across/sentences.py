@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mlxdiag.audit.across.cell import Kind
 from mlxdiag.audit.across.compared import Compared
+from mlxdiag.audit.across.meaning import other_keys
 from mlxdiag.audit.across.parting import Parting
 from mlxdiag.inspect.rules.md4.parity import spans
 
@@ -20,8 +21,8 @@ def sentence(
         f"step {first.step} ({first.phase}): logits part at position {first.position}, "
         f"by up to {compared.largest:.2g} of their spread"
     )
-    if kind == "visibility":
-        unlike = compared.unlike[0]
+    unlike = other_keys(compared)
+    if kind == "visibility" and unlike is not None:
         sides = zip(libraries, (unlike.first, unlike.second), strict=True)
         seen = ", ".join(f"{name} sees {span(positions)}" for name, positions in sides)
         return f"{opening}; layer {unlike.layer}, position {unlike.position}: {seen}"

@@ -119,7 +119,7 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
         raise error
     site = crash_site(error)
     said = " ".join(str(error).split()) or type(error).__name__
-    clean = isinstance(error, RefusedError | NotImplementedError | UnjudgedError) or declines(error, said)
+    clean = refuses(error, said)
     if TOO_SMALL in said:
         cell.result, cell.codes = "skipped", []
         cell.reason = f"the keys of the tiny instance are too small for this: {said}"
@@ -133,6 +133,11 @@ def _ended(cell: Cell, error: Exception, faults: list[Finding], run: Run) -> Non
         cell.result, cell.codes, cell.reason, cell.where = "unsupported", [], said, site
         return
     crashed(cell, error, (run.trial.stopped or "the run").split(":", 1)[0])
+
+
+def refuses(error: Exception, said: str) -> bool:
+    """Whether a run that ended with this exception was refused, by the library or before it was asked."""
+    return isinstance(error, RefusedError | NotImplementedError | UnjudgedError) or declines(error, said)
 
 
 def declines(error: Exception, said: str) -> bool:

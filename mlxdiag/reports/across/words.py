@@ -128,13 +128,13 @@ def details(difference: Difference, cells: Sequence[Cell]) -> Iterator[tuple[str
     first = next((cell for cell in cells if cell.causes[0] == difference.id), cells[0])
     yield "first", f"{first.family}, {first.scenario}: {first.reason}"
     told = first.evidence
-    if "query" in told and told.get("meant") is not None:
-        query = told["query"]
+    if difference.kind == "visibility" and told.get("meant"):
+        query, due, last = told["query"], told.get("due", len(told["meant"])), told["meant"][-1]
         seen = ", ".join(f"{name} {keys}" for name, keys in told["keys"].items())
         yield (
             "visible",
             f"layer {query['layer']}, position {query['position']}: the config means "
-            f"{len(told['meant'])} keys, {told['meant'][0]} to {told['meant'][-1]}; keys seen: {seen}",
+            f"{due} keys, {last + 1 - due} to {last}; keys seen: {seen}",
         )
 
 

@@ -93,6 +93,29 @@ def test_a_key_more_is_seen() -> None:
     assert (one.first, one.second) == (tuple(range(1, 10)), tuple(range(10)))
 
 
+def test_a_long_row_leaves_room_for_another_ones_queries() -> None:
+    tokens = 40
+    mask, less = np.ones((2, tokens, tokens), bool), np.ones((2, tokens, tokens), bool)
+    less[:, :, 0] = False
+    place = np.arange(tokens)[None].repeat(2, axis=0)
+    rows = np.arange(2)
+
+    def both(seen: np.ndarray) -> Seen:
+        return Seen(
+            mask=seen,
+            key_seq=rows[:, None].repeat(tokens, axis=1),
+            key_pos=place,
+            query_seq=rows,
+            query_pos=place,
+            query_real=np.ones((2, tokens), bool),
+        )
+
+    ours, theirs = run(seen=both(less)), run(seen=both(mask))
+    ours.numbers = theirs.numbers = {"a": 0, "b": 1}
+    listed = [one.seq for one in compare(ours, theirs, 1e-3).unlike]
+    assert (listed.count("a"), listed.count("b")) == (32, 32)
+
+
 def test_padding_is_seen_as_nobodys() -> None:
     ours = see(MASK[:, 1:], [0] * 11, list(range(1, 12)))
     theirs = see(MASK, [PADDING, *[0] * 11], [-1, *range(1, 12)])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import mlx.core as mx
 import pytest
+import torch
 from mlx.utils import tree_map
 
 from mlxdiag.audit.across.cell import SAVED, Cell, Row
@@ -133,6 +135,37 @@ def test_a_fault_of_our_own_is_no_crash_of_a_library(monkeypatch: pytest.MonkeyP
 
 
 # --- planted differences ---
+
+
+def test_the_query_that_is_told_is_the_one_that_the_difference_is_called_after() -> None:
+    model = pair("olmo3").torch.model.model
+
+    def narrowed(window: int) -> Any:
+        def hook(_module: Any, given: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+            mask, count = named["attention_mask"], named["hidden_states"].shape[1]
+            if mask is None or count == 1:
+                return given, named
+            queries, keys = torch.arange(count)[:, None], torch.arange(mask.shape[-1])[None]
+            seen = (keys <= queries) & (keys > queries - window)
+            return given, {**named, "attention_mask": seen[None, None]}
+
+        return hook
+
+    # One side's layer 0 sees more than its window of 8, from position 8 on; its layer 2 less, from 4 on.
+    planted_in = [
+        model.layers[layer].self_attn.register_forward_pre_hook(narrowed(window), with_kwargs=True)
+        for layer, window in ((0, 12), (2, 4))
+    ]
+    try:
+        found = planted("olmo3")
+    finally:
+        for hook in planted_in:
+            hook.remove()
+    assert (found.kind, found.library, found.evidence["position"]) == ("visibility", "transformers", 4)
+    assert found.evidence["query"] == {"layer": 2, "seq": "a", "position": 4}
+    assert found.evidence["seen"] == {"transformers": [1, 2, 3, 4], "mlx-lm": [0, 1, 2, 3, 4]}
+    assert found.evidence["due"] == 5
+    assert "layer 2, position 4: transformers sees 1-4, mlx-lm sees 0-4" in found.reason
 
 
 def test_one_moved_norm_is_found_in_its_layer() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlxdiag.audit.across.compared import Compared, Unlike, Wrong
-from mlxdiag.audit.across.meaning import kind_of, leaving, meant, other_keys, seeing
+from mlxdiag.audit.across.meaning import kind_of, leaving, meant, other_keys, seeing, shown
 from mlxdiag.audit.across.parting import Parting
 from mlxdiag.audit.across.watched import Place
 from mlxdiag.models.adapter import Geometry, LayerSpec
@@ -92,6 +92,21 @@ def test_other_keys_before_the_first_wrong_position_are_what_makes_it_wrong() ->
     assert other_keys(compared(seen, at=wrong(2, op=1))) is seen
 
 
+def test_a_lower_layers_later_query_is_not_what_makes_a_position_wrong() -> None:
+    later = unlike(9, range(2, 10), range(10))
+    cause = unlike(4, range(1, 5), range(5), layer=2)
+    found = compared(later, cause, at=wrong(4))
+    assert other_keys(found) is shown(found) is cause
+    assert shown(compared(later, at=wrong(4))) is later
+    assert shown(compared()) is None
+
+
+def test_another_row_of_the_batch_makes_no_position_wrong() -> None:
+    other = Unlike(Place(0, 1), 0, "b", 3, (0, 1, 2), (1, 2))
+    assert other_keys(compared(other, at=wrong(9))) is None
+    assert kind_of(compared(other, at=wrong(9)), parted(part="attention", end="queries")) == "positions"
+
+
 @pytest.mark.parametrize(
     ("layer", "position", "positions"),
     [
@@ -134,3 +149,11 @@ def test_of_anything_but_keys_only_a_pass_of_ones_own_tells_who_departs() -> Non
     assert leaving(LIBRARIES, BOTH) == ""
     assert leaving(LIBRARIES, {**BOTH, "mlx-lm": False}) == "mlx-lm"
     assert leaving(LIBRARIES, dict.fromkeys(BOTH, False)) == ""
+
+
+def test_who_sees_other_keys_is_told_by_the_query_that_decided() -> None:
+    # The lower layer's later query is another difference, and the other library's.
+    later = unlike(9, range(2, 10), range(10))
+    cause = unlike(4, range(5), range(4, 5), layer=2)
+    assert seeing(LIBRARIES, BOTH, compared(later, at=wrong(9)), GEOMETRY) == "mlx-lm"
+    assert seeing(LIBRARIES, BOTH, compared(later, cause, at=wrong(4)), GEOMETRY) == "transformers"

@@ -6,9 +6,11 @@ import json
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mlxdiag.audit.across import replayed
+from mlxdiag.audit.across.compared import Unlike
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import Report
 from mlxdiag.models import convert
@@ -83,6 +85,23 @@ def test_what_is_only_rounded_is_called_so_at_every_step(kind: str, later: str |
     trace = replayed.traced(found.sides[1].ran[0].trace, found.compared, None, kind)
     parities = [output.parity for entry in trace.entries for output in entry.output or []]
     assert [parity.kind for parity in parities if parity is not None] == [None, kind, later, later]
+
+
+def test_the_query_that_is_told_is_the_one_that_made_the_position_wrong() -> None:
+    found, _ = mistral_run()
+    first = found.compared.first
+    assert first is not None
+    # In the same forward layer 0 sees other keys behind the first wrong position, layer 2 at it.
+    later = Unlike(first.place, 0, "a", first.position + 1, (9,), (8, 9))
+    cause = Unlike(first.place, 2, "a", first.position, (7, 8), (6, 7, 8))
+    compared = msgspec.structs.replace(found.compared, unlike=(later, cause))
+    trace = replayed.traced(found.sides[1].ran[0].trace, compared, None, "visibility")
+    parities = [output.parity for entry in trace.entries for output in entry.output or []]
+    told = next(parity for parity in parities if parity is not None and parity.layer is not None)
+    assert (told.layer, told.query, told.seen, told.seen_there) == (2, 8, [6, 8], [7, 8])
+    report = replayed.report(msgspec.structs.replace(found, compared=compared), SOURCE, {"MD403"})
+    verdict = next(section for section in report.sections if section.name == "across")
+    assert verdict.lines[-1].startswith("Layer 2, position 8: transformers sees 7-8, mlx-lm sees 6-8")
 
 
 def test_a_rule_that_is_not_chosen_is_counted_as_hidden() -> None:

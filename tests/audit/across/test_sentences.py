@@ -1,3 +1,5 @@
+import msgspec
+
 from mlxdiag.audit.across.compared import Compared, Unlike, Wrong
 from mlxdiag.audit.across.parting import Parting
 from mlxdiag.audit.across.sentences import sentence, span
@@ -36,6 +38,16 @@ def test_spans_have_holes() -> None:
 def test_other_keys_are_told_for_both() -> None:
     assert sentence(FOUND, PARTED, BOTH, "visibility") == (
         OPENING + "layer 0, position 8: transformers sees 1-3, mlx-lm sees 0-3"
+    )
+
+
+def test_the_keys_that_are_told_are_those_that_made_the_position_wrong() -> None:
+    # Layer 0 sees other keys at a later position, which made nothing wrong at this one.
+    later = Unlike(AT, 0, "a", 9, (2, 3), (1, 2, 3))
+    cause = Unlike(AT, 2, "a", 7, (4, 5, 6, 7), (3, 4, 5, 6, 7))
+    found = msgspec.structs.replace(FOUND, unlike=(later, cause))
+    assert sentence(found, PARTED, BOTH, "visibility") == (
+        OPENING + "layer 2, position 7: transformers sees 4-7, mlx-lm sees 3-7"
     )
 
 

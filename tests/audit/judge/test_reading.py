@@ -3,6 +3,7 @@
 import pytest
 
 from mlxdiag.audit.judge import reading
+from mlxdiag.errors import UnjudgedError
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.models.adapter import Geometry, LayerSpec
 from mlxdiag.traces.types import Attention, Entry, Header, Row, Trace
@@ -75,3 +76,21 @@ def test_a_query_that_sees_more_keys_than_its_window_is_named():
     trace = Trace(Header(), [Entry(step=1, rows=[Row(seq="a", offset=2, tokens=5)], attention=[call])])
     assert list(reading.wrong_queries(trace, {"sliding": 3})) == [6]
     assert list(reading.wrong_queries(trace, {"sliding": None})) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (ValueError("Speculative decoding requires a trimmable prompt cache"), True),
+        # What transformers says of tokens that are taken back, whatever it raises.
+        (RuntimeError("`crop` was called, but the current layer does not track past states."), True),
+        (NotImplementedError("later"), True),
+        (UnjudgedError("nothing to judge"), True),
+        (RuntimeError("The size of tensor a (3) must match the size of tensor b (13)"), False),
+        # Only a ValueError declines in these words: of another kind it is a library that breaks.
+        (TypeError("unsupported operand type(s) for +: 'NoneType' and 'int'"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_refusal_is_told_from_a_crash(error, refused):
+    assert reading.refuses(error, str(error)) is refused

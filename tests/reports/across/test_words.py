@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from mlxdiag.audit.across.cell import Cell, Row
@@ -55,6 +56,21 @@ def test_every_family_and_cell_without_a_verdict_has_a_reason() -> None:
         "dbrx": ("refused", "transformers: cannot be built"),
         "mistral/as-saved": ("refused", "mlx-lm: not so"),
     }
+
+
+def test_keys_are_counted_though_a_cell_holds_the_last_of_them_alone() -> None:
+    made = across()
+    cell = next(one for one in made.cells if one.causes)
+    cell.evidence |= {"meant": list(range(5, 21)), "due": 21, "keys": {"transformers": 21, "mlx-lm": 8}}
+    told = dict(words.details(made.differences[0], [cell]))
+    assert told["visible"].endswith("the config means 21 keys, 0 to 20; keys seen: transformers 21, mlx-lm 8")
+
+
+def test_the_keys_of_another_difference_are_not_told_of_this_one() -> None:
+    made = across()
+    cell = next(one for one in made.cells if one.causes)
+    turned = msgspec.structs.replace(made.differences[0], kind="positions")
+    assert "visible" not in dict(words.details(turned, [cell]))
 
 
 def test_a_family_whose_cells_say_why_is_told_by_them_alone() -> None:
