@@ -302,6 +302,17 @@ def test_a_recorded_schedule_hands_in_what_its_server_did(name, code):
     assert performed(control)[0] == 0
 
 
+def test_a_script_without_caches_feeds_the_whole_sequence_again():
+    steps = "".join(f"- {{step: {n}, rows: [{{seq: a, offset: 0, tokens: {9 + n}}}]}}\n" for n in (1, 2, 3))
+    recorded = parse(
+        "schema: mlxdiag.trace/1\nscheduler: {cacheless: true}\nmodel: {architecture: gemma3_text, layers: "
+        f"{{sliding: {{attention: sliding, window: 8}}}}}}\nsteps:\n{steps}"
+    )
+    source = repro.of_trace(recorded, source="growing", codes=("MD402",), passes=True)
+    ended, printed = performed(source)
+    assert ended == 0, printed
+
+
 def test_a_script_needs_mlx_lm_alone():
     source = repro.script(cell("gemma3_text", "speculative-across-wrap", "MD402"))
     imported = {
