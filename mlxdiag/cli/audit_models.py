@@ -185,7 +185,7 @@ def watched(wanted: Wanted, known: Causes) -> Audit:
         with shown_progress() as watch:
             return run(wanted, causes=known, watch=watch)
     except KeyboardInterrupt:
-        if wanted.resume is not None:
+        if wanted.resume is not None and wanted.resume.is_file():
             complain(f"finished cells are in {wanted.resume}; the same command goes on from there")
         raise
 

@@ -86,7 +86,10 @@ def prepare(
     whole = config if config is not None else recorded.whole_config(model)
     if config is not None:
         _require_same_family(model, config)
-    own = geometry.from_config(whole).families()
+    try:
+        own = geometry.from_config(whole).families()
+    except UnreadableError as error:
+        raise UnreadableError(f"{source}: model.config: {error}") from None
     # A checkpoint runs with its own windows, whatever the trace's model had.
     families = _overlay(own, model.layers or {}) if config is None else own
     try:
@@ -145,21 +148,24 @@ def instance_for(
 
     Raises:
         UnjudgedError: the installed library lacks the family, or cannot build it.
-        UnreadableError: the checkpoint cannot be read.
+        UnreadableError: the checkpoint cannot be read, or the library refuses the trace's config.
     """
     if model_dir is not None:
         return backends.checkpoint(prepared.backend, model_dir, device, prepared.attention)
     windows = {f.window for f in prepared.families.values() if f.attention == "sliding" and f.window}
-    built = backends.tiny(
-        prepared.backend,
-        prepared.config,
-        seed=seed,
-        window=next(iter(windows)) if len(windows) == 1 else None,
-        positions=prompts.needed(prepared.plan),
-        label=f"tiny-{prepared.plan.architecture}",
-        device=device,
-        attention=prepared.attention,
-    )
+    try:
+        built = backends.tiny(
+            prepared.backend,
+            prepared.config,
+            seed=seed,
+            window=next(iter(windows)) if len(windows) == 1 else None,
+            positions=prompts.needed(prepared.plan),
+            label=f"tiny-{prepared.plan.architecture}",
+            device=device,
+            attention=prepared.attention,
+        )
+    except UnreadableError as error:
+        raise UnreadableError(f"{prepared.plan.source}: model.config: {error}") from None
     if isinstance(built, Skipped):
         raise UnjudgedError(f"{prepared.plan.architecture}: {built}")
     return built

@@ -15,6 +15,8 @@ from mlxdiag.audit.engine import run as engine
 from mlxdiag.audit.engine import table
 from mlxdiag.audit.engine.tasks import Described
 from mlxdiag.audit.faults import against
+from mlxdiag.audit.faults.causes import Causes
+from mlxdiag.cli import audit_models
 from mlxdiag.reports.audit import grid, listing
 from tests.audit import standin
 from tests.audit.engine.test_worker import gone
@@ -279,6 +281,16 @@ def test_the_real_library_is_audited_and_its_known_fault_found(capsys):
     results = {cell["family"]: cell["result"] for cell in json.loads(ran.out)["cells"]}
     assert results == {"gemma2": "fail", "gemma3_text": "pass"}
     assert ran.code == 1
+
+
+def test_an_interrupt_before_the_first_cell_names_no_file_that_is_not_there(tmp_path, monkeypatch, capsys):
+    def stop(*args, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mlxdiag.audit.engine.run.run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        audit_models.watched(standin.wanted("good", resume=tmp_path / "cells"), Causes())
+    assert "cells" not in capsys.readouterr().err
 
 
 def test_an_interrupt_ends_at_once_leaves_no_process_and_can_be_gone_on_from(tmp_path):

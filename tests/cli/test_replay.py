@@ -15,6 +15,9 @@ HEAD = (
 FIRST = '- {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}]}\n'
 SECOND = '- {"step": 2, "rows": [{"seq": "a", "offset": 12, "tokens": 5}]}\n'
 STALE = SECOND.replace("}]}", '}], "mask": {"shape": [5, 5], "offset": 0}}')
+MODEL = '- {"phase": "model", "architecture": "gemma3_text", "config": {"%s": %d}}\n'
+DEEP = MODEL % ("num_hidden_layers", -1)
+HEADLESS = MODEL % ("head_dim", 7)
 BACKWARDS = '- {"step": 3, "rows": [{"seq": "a", "offset": 3, "tokens": 5}]}\n'
 
 
@@ -105,6 +108,8 @@ def test_a_plan_runs_nothing_and_is_shown_as_text_or_json(trace, capsys):
         ((FIRST,), ("--level", "deep"), 2, "--level: 'deep' is unknown"),
         ((FIRST,), ("--backend", "jax"), 2, "'jax' is unknown"),
         ((FIRST,), ("--model", "nowhere"), 3, "nowhere"),
+        ((DEEP, FIRST), (), 3, "t.yaml: model.config: config of gemma3_text: num_hidden_layers is -1"),
+        ((HEADLESS, FIRST), ("--backend", "torch"), 3, "t.yaml: model.config: config of gemma3_text: "),
         ((FIRST,), ("-o", "t.yaml"), 2, "t.yaml"),
     ],
 )

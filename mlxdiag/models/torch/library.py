@@ -62,7 +62,8 @@ def load() -> ModuleType | Skipped:
         if found[:2] < oldest or found[0] > oldest[0]:
             known = ".".join(map(str, oldest))
             return Skipped(
-                f"{name} {version} is not supported", f"pip install '{name}>={known},<{oldest[0] + 1}'"
+                f"{name} {version or 'without a version'} is not supported",
+                f"pip install '{name}>={known},<{oldest[0] + 1}'",
             )
     return importlib.import_module("transformers")
 

@@ -63,14 +63,14 @@ def test_a_missing_package_is_a_value_that_says_what_to_install(
         assert "mlxdiag[torch]" in found.hint
 
 
-@pytest.mark.parametrize("version", ["4.57.1", "5.23.0", "6.0.0", "nonsense"])
+@pytest.mark.parametrize("version", ["4.57.1", "5.23.0", "6.0.0", "nonsense", ""])
 def test_a_version_that_is_too_old_or_of_another_major_number_is_named(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(current(), "__version__", version)
     found = library.load()
     assert isinstance(found, Skipped)
-    assert found.reason == f"transformers {version} is not supported"
+    assert found.reason == f"transformers {version or 'without a version'} is not supported"
     assert found.hint == "pip install 'transformers>=5.24,<6'"
 
 
