@@ -14,7 +14,7 @@ from mlxdiag.audit.across.parting import Parting, find
 from mlxdiag.audit.across.sentences import ends, span
 from mlxdiag.audit.across.watched import WatchedReplay, Watching
 from mlxdiag.audit.judge import noise as noises
-from mlxdiag.errors import UnjudgedError
+from mlxdiag.errors import MlxdiagError, UnjudgedError
 from mlxdiag.inspect.findings import Finding, Report, Section
 from mlxdiag.inspect.inspector import Inspector
 from mlxdiag.inspect.rules.md4.parity import MEANINGS
@@ -98,11 +98,14 @@ def replay(
     parity: bool = True,
     seed: int = 0,
 ) -> Replayed:
-    """Run every policy in both libraries on the same tokens, and compare the runs of the first one."""
+    """Run every policy in both libraries on the same tokens, and compare the runs of the first one.
+
+    Raises UnjudgedError where one of them cannot even run a short pass: there is nothing to compare then.
+    """
     plan = prepared.plan
     vocab = min(one.vocab for one in instances)
     made = prompts.prompts(plan, vocab, tokens=instances[0].geometry.tokens, seed=seed)
-    noise = {name: noises.floor(one, seed) for name, one in zip(LIBRARIES, instances, strict=True)}
+    noise = {name: _floor(name, one, seed) for name, one in zip(LIBRARIES, instances, strict=True)}
     tolerance = noises.tolerance(max(noise.values()))
     sides, watched = [], []
     for library, instance in zip(LIBRARIES, instances, strict=True):
@@ -140,6 +143,16 @@ def replay(
         noise=noise,
         trace=traced(sides[1].ran[0].trace, compared, parting, kind),
     )
+
+
+def _floor(library: str, instance: Instance, seed: int) -> float:
+    try:
+        return noises.floor(instance, seed)
+    except MlxdiagError:
+        raise
+    except Exception as error:  # a model may fail on a config in any way
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise UnjudgedError(f"{instance.name}: {library} fails in a short pass: {said}") from error
 
 
 def traced(trace: Trace, compared: Compared, parting: Parting | None, kind: str | None) -> Trace:

@@ -133,6 +133,15 @@ def test_a_checkpoint_is_read_by_both_as_it_is(tmp_path: Path) -> None:
     assert (found.compared.count, found.compared.first) == (13, None)
 
 
+def test_a_checkpoint_that_one_library_cannot_run_is_nothing_to_compare(tmp_path: Path) -> None:
+    # mlx-lm reads no layer_types, and looks for a full layer where its own pattern has one: behind the last.
+    folder = saved(pair("gemma3_text").torch.model, tmp_path / "saved")
+    plan = prepared("gemma3_text", json.loads((folder / "config.json").read_text()))
+    instances = replayed.instances_for(plan, model_dir=folder)
+    with pytest.raises(UnjudgedError, match="saved: mlx-lm fails in a short pass: IndexError: "):
+        replayed.replay(plan, instances, ("strict",))
+
+
 @pytest.mark.parametrize("field", ["quantization", "quantization_config"])
 def test_quantised_weights_are_refused_before_anything_is_read(field: str, tmp_path: Path) -> None:
     plan = prepared("mistral", {**mistral(), field: {"bits": 4, "group_size": 64}})
