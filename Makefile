@@ -46,7 +46,7 @@ docs: $(READY)
 # 1 means that faults were found, which is what the page is about.
 audit-docs: $(READY)
 	$(BIN)/mlxdiag audit-models --scenario '*' --format markdown -o docs/audit-mlx-lm.md --force || test $$? -eq 1
-	$(BIN)/mlxdiag audit-models --library transformers --repros repros/transformers --format markdown \
+	$(BIN)/mlxdiag audit-models --library transformers --scenario '*' --repros repros/transformers --format markdown \
 	  -o docs/audit-transformers.md --force || test $$? -eq 1
 	$(BIN)/mlxdiag audit-models --library mlx-lm,transformers --across-only --format markdown \
 	  -o docs/across-libraries.md --force || test $$? -eq 1
