@@ -59,6 +59,17 @@ def derive(model: Entry | Model | None, family: str | None) -> Facts:
     )
 
 
+def looks_ahead(config: Mapping[str, Any] | None) -> bool:
+    """Whether a config, or that of its text part, says that all queries attend to later tokens."""
+    config = config or {}
+    for part in (config, config.get("text_config")):
+        if isinstance(part, Mapping) and (
+            part.get("use_bidirectional_attention") in (True, "all") or part.get("is_causal") is False
+        ):
+            return True
+    return False
+
+
 def _configured(config: Mapping[str, Any], kind: str | None) -> int | None:
     """The window that the config gives to layers of this kind; wrappers keep it under `text_config`."""
     name = _WINDOW_FIELD.get(kind or "")

@@ -126,7 +126,7 @@ class Healthy:
                 return False
             if mask is None or mask.__class__ is str:
                 # Rows that stand apart on one cursor have padding in front, said or not.
-                if padded or ragged or (window and k > window):
+                if padded or ragged or (window and k > window) or (mask is None and q > 1):
                     return False
             elif mask is UNSET:
                 if padded:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlxdiag.inspect import visibility
+from mlxdiag.inspect.facts import looks_ahead
 from mlxdiag.models.adapter import Geometry
 from mlxdiag.models.events import AttentionEvent, CacheEvent, Feeding, StepEvent
 from mlxdiag.models.identity import AMBIGUOUS, UNKNOWN
@@ -70,6 +71,8 @@ class Visible:
         spec = geometry.layer(event.layer) if geometry is not None and event.layer is not None else None
         if not self.known or seen is None or spec is None or spec.attention not in KINDS:
             return {}
+        if geometry is not None and looks_ahead(geometry.config):
+            return {}  # what such a query must see depends on what is fed with it
         if np.isin(seen.key_seq, (UNKNOWN, AMBIGUOUS)).any():
             return {}
         if event.cursor is not None and event.offset != event.cursor:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import DynamicCache, masking_utils
 from transformers.cache_utils import DynamicSlidingWindowLayer
+from transformers.models.gemma3 import modeling_gemma3
 
 import mlxdiag
 from mlxdiag.inspect.findings import codes
@@ -90,6 +91,66 @@ def test_a_mask_made_as_if_nothing_were_held(
         for start in range(0, 12, 6):
             model(IDS[:, start : start + 6], cache=cache)
     assert "MD110" in found(path)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("level", ["shapes", "visibility"])
+def test_a_prefill_that_nothing_keeps_from_looking_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attention: str, level: str
+) -> None:
+    """No mask is made, and the modules do not ask the kernel to be causal."""
+    model = models.build(attn_implementation=attention)
+    for layer in model.model.layers:
+        layer.self_attn.is_causal = False
+    for name in ("create_causal_mask", "create_sliding_window_causal_mask"):
+        monkeypatch.setattr(modeling_gemma3, name, lambda **_: None)
+    with mlxdiag.recording(tmp_path / "t.yaml", level=level) as path:
+        model.generate(IDS[:, :12], max_new_tokens=3, do_sample=False)
+    trace = read(path)
+    assert [call.mask for call in trace.entries[1].attention or []] == [None, None]
+    report = inspect_trace(trace)
+    assert "MD112" in codes(report.findings)
+    told = {family for one in report.findings for family in (one.family or "").split(", ")}
+    assert {"sliding", "full"} <= told
+
+
+def test_beyond_the_window_a_missing_mask_is_why_the_window_is_not_enforced(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("create_causal_mask", "create_sliding_window_causal_mask"):
+        monkeypatch.setattr(modeling_gemma3, name, lambda **_: None)
+    for layer in model.model.layers:
+        monkeypatch.setattr(layer.self_attn, "is_causal", False)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path, torch.no_grad():
+        model(IDS)
+    sliding, full = inspect_trace(read(path)).findings
+    assert (sliding.code, sliding.family, sliding.cause[0][:5]) == ("MD108", "sliding", "MD112")
+    assert (full.code, full.family, full.cause) == ("MD112", "full", [])
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("level", ["shapes", "visibility"])
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_model_that_is_meant_to_look_ahead_does_so_without_fault(
+    tmp_path: Path, attention: str, level: str, ahead: bool
+) -> None:
+    model = models.build(attn_implementation=attention, use_bidirectional_attention=ahead)
+    with mlxdiag.recording(tmp_path / "t.yaml", level=level) as path, torch.no_grad():
+        model(IDS[:, :12])
+        model(IDS[:, :12], use_cache=False)
+    assert found(path) == set()
+
+
+def test_a_model_that_is_meant_to_look_ahead_needs_no_mask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models.build(use_bidirectional_attention=True)
+    for name in ("create_causal_mask", "create_sliding_window_causal_mask"):
+        monkeypatch.setattr(modeling_gemma3, name, lambda **_: None)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path, torch.no_grad():
+        model(IDS[:, : models.WINDOW // 2])  # the config halves its window
+    assert {call.mask for entry in read(path).entries for call in entry.attention or []} == {None}
+    assert found(path) == set()
 
 
 def test_generate_itself_with_a_chunk_of_the_mask(

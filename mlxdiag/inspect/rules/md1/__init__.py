@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.rules.md1.capped import CappedWindowMask
+from mlxdiag.inspect.rules.md1.causality import CausalityNotEnforced
 from mlxdiag.inspect.rules.md1.discarded import MaskDiscarded
 from mlxdiag.inspect.rules.md1.key_axis import MaskLongerThanKeys, MaskShorterThanKeys
 from mlxdiag.inspect.rules.md1.key_padding import PaddingMaskTooShort
@@ -22,6 +23,7 @@ MD1: tuple[type[Rule], ...] = (
     MaskFromOffsetNotLive,
     CappedWindowMask,
     WindowNotEnforced,
+    CausalityNotEnforced,
     NewestKeysCut,
     PaddingMaskTooShort,
     NonPositiveLength,
