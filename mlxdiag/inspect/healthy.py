@@ -88,6 +88,7 @@ class Healthy:
                 or (rope is not None and rope != offset)
                 or a.fate is not None
                 or a.fallback is not None
+                or a.opaque
                 or (a.kv_bits is not None and not quantisable)
                 or a.vectors is not None
                 or a.visible is not None

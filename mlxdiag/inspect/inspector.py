@@ -61,6 +61,8 @@ class Inspector:
         self._quick = quick
         self._steady = self._passed = self._others = 0
         """Entries in steady decode, calls found healthy, and all other entries."""
+        self._opaque = 0
+        """Calls of attention functions that the recorder did not know."""
         self._summary = Summary()
         self._ledger = Ledger(source)
         self._explains: Explains = {rule.code: frozenset(rule.absorbs) for rule in RULES if rule.absorbs}
@@ -123,7 +125,7 @@ class Inspector:
         summary.errors = sum(1 for one in findings if one.severity == "error")
         summary.warnings = sum(1 for one in findings if one.severity == "warning")
         summary.infos = len(findings) - summary.errors - summary.warnings
-        summary.notes = [*self._ledger.notes(), *_recorded(self.run.header)]
+        summary.notes = [*self._ledger.notes(), *_opaque(self._opaque), *_recorded(self.run.header)]
         return Report(source=self._ledger.source, findings=findings, summary=summary)
 
     def _switch(self, entry: Entry) -> None:
@@ -154,6 +156,7 @@ class Inspector:
             self._summary.judged += 1
         else:
             self._summary.not_observed += 1
+        self._opaque += bool(call.attention.opaque)
         return found
 
     def _ending(self) -> Iterator[Finding]:
@@ -192,9 +195,22 @@ def _recorded(header: Header) -> Iterator[str]:
     yield f"recorded on {device}" + (f", attention: {attention}" if isinstance(attention, str) else "")
 
 
+def _opaque(calls: int) -> Iterator[str]:
+    """Why calls were not judged although their lengths are there; once, however many there are."""
+    if calls:
+        yield (
+            f"{calls} attention call{'s' if calls > 1 else ''} went to an attention function of the "
+            "program's own, not the library's: what it does with its mask was not observed"
+        )
+
+
 def judgeable(call: Call) -> bool:
-    """Whether some rule has what it needs: lengths or positions to compare, or a mask that was read."""
+    """Whether some rule has what it needs: lengths or positions to compare, or a mask that was read. Lengths
+    say nothing of a call whose attention function may have done anything with them.
+    """
     a = call.attention
+    if a.opaque:
+        return False
     held = call.k is not None or call.ks is not None
     expected = call.q is not None and (call.cursor is not None or call.offsets is not None)
     return (

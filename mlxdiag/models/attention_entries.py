@@ -84,7 +84,7 @@ def to_attention(
 
 _PLAIN = attrgetter(
     "kind", "window", "keep", "slack", "kv_bits", "cursor", "live_start", "live", "buffer", "q", "k",
-    "k_seen", "mask", "sinks", "fate", "fallback", "builder", "key_padding",
+    "k_seen", "mask", "sinks", "fate", "fallback", "builder", "key_padding", "opaque",
 )  # fmt: skip
 
 
@@ -132,6 +132,7 @@ def _entry(event: AttentionEvent, family: str | None, more: dict[str, Any]) -> A
         kv_bits=event.kv_bits,
         sinks=event.sinks or None,
         vectors=event.vectors,
+        opaque=event.opaque or None,
         **more,
     )
 

@@ -88,6 +88,8 @@ class AttentionEvent(msgspec.Struct, eq=False, gc=False):
     """What its array mask was made as, where that is known: causal, or window."""
     key_padding: int | None = None
     """Columns of the 2-D padding mask that its mask was made with."""
+    opaque: bool = False
+    """Made by a function that the probe does not know: what it does with its mask is not observed."""
     digest: int | None = None
     """Place of its mask's digest in `StepEvent.digests`; digest level only."""
 

@@ -190,6 +190,9 @@ class Attention(Record, frozen=True):
     key_padding: Count | None = None
     """Columns of the 2-D padding mask that the mask was made with: one for each token, those held before the
     call included."""
+    opaque: bool | None = None
+    """The call was made by an attention function of the program's own: what that does with its mask, or
+    without one, was not observed."""
     crop: Crop | None = None
     """The end that was cut off: old or new."""
     asked: int | None = None

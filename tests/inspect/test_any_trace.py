@@ -83,6 +83,7 @@ calls = st.builds(
     mask=mask,
     fate=maybe(st.sampled_from(FATES)),
     fallback=maybe(st.sampled_from(FALLBACKS)),
+    opaque=maybe(st.booleans()),
     asked=maybe(count),
     done=maybe(count),
     vectors=maybe(st.dictionaries(st.sampled_from(("offset", "left_padding")), number, max_size=2)),

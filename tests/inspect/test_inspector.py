@@ -10,6 +10,7 @@ from mlxdiag.errors import UsageError
 from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import Inspector, inspect_trace
 from mlxdiag.inspect.rules import RULES
+from mlxdiag.reports.view import verdict
 from mlxdiag.traces.reader import parse
 from mlxdiag.traces.types import Attention, Entry, Family, Header, Model, Row
 
@@ -36,6 +37,28 @@ def test_an_entry_without_calls_is_counted_as_other_evidence():
 def test_a_call_that_lacks_everything_is_not_observed_and_no_finding():
     report = inspect_trace(parse("steps:\n- {rows: [{tokens: 4}], attention: [{family: full}]}"))
     assert (report.findings, report.summary.judged, report.summary.not_observed) == ([], 0, 1)
+
+
+OPAQUE = """
+model: {layers: {full: {attention: full}}}
+steps:
+- {rows: [{offset: 0, tokens: 4}], attention: [{family: full, offset: 0, q: 4, k: 4}]}
+- {rows: [{offset: 4, tokens: 1}], attention: [{family: full, offset: 4, q: 1, k: 5, opaque: true}]}
+- {rows: [{offset: 5, tokens: 1}], attention: [{family: full, offset: 5, q: 1, k: 6, opaque: true}]}
+"""
+
+
+def test_a_call_whose_attention_function_is_unknown_is_not_observed_whatever_its_lengths_and_told_of_once():
+    report = inspect_trace(parse(OPAQUE))
+    assert (report.findings, report.summary.judged, report.summary.not_observed) == ([], 1, 2)
+    (note,) = report.summary.notes
+    assert note.startswith("2 attention calls went to an attention function of the program's own")
+    assert not verdict(report).startswith("clean")
+
+
+def test_the_lengths_of_a_call_of_an_unknown_function_are_judged_all_the_same():
+    report = inspect_trace(parse(OPAQUE.replace("k: 6", "k: 9")))
+    assert codes(report.findings) == {"MD201"}
 
 
 def test_where_steps_are_not_numbered_the_place_in_the_file_is_told():

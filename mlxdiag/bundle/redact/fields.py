@@ -111,7 +111,7 @@ FIELDS: dict[type[Any], dict[str, str]] = {
         "family": FAMILY,
         **dict.fromkeys(("cache", "fate", "fallback", "crop"), CHOICE),
         **dict.fromkeys(("window", "keep", "slack", "cursor", "live_start", "live", "buffer", "q"), NUMBER),
-        **dict.fromkeys(("asked", "done", "kv_bits", "sinks", "key_padding"), NUMBER),
+        **dict.fromkeys(("asked", "done", "kv_bits", "sinks", "key_padding", "opaque"), NUMBER),
         "builder": NAME,
         **dict.fromkeys(("offset", "k", "rope", "first", "last", "visible"), NUMBERS),
         **dict.fromkeys(("missing", "future", "padding", "foreign"), NUMBERS),

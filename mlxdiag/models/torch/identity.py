@@ -13,7 +13,7 @@ from mlxdiag.models.events import AttentionEvent, Feeding, Seen
 from mlxdiag.models.identity import Memories, Memory
 from mlxdiag.models.torch.content import as_numpy, number_nans, row_hashes
 from mlxdiag.models.torch.packing import Packing
-from mlxdiag.models.torch.probe_effect import CAUSAL, OLDEST, Effect
+from mlxdiag.models.torch.probe_effect import CAUSAL, OLDEST, OPAQUE, Effect
 
 
 class Identity(Memories):
@@ -103,6 +103,8 @@ def visible_keys(effect: Effect, batch: int, q: int, length: int) -> Ints | None
     of this module's business.
     """
     mask = effect.mask
+    if effect.rule == OPAQUE:
+        return None
     if mask is None and effect.rule == OLDEST:
         return (np.arange(length)[None] <= np.arange(q)[:, None])[None]
     if mask is None:

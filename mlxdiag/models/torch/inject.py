@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ def caller_masks(geometry: Geometry, choose: Chooser) -> Iterator[None]:
         def get_interface(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
             call = original(self, implementation, default)
 
+            @wraps(call)
             def attention(
                 module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **kwargs: Any
             ) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ def _interface(original: Callable[..., Any], notes: Notes) -> Callable[..., Any]
     def get_interface(*args: Any, **kwargs: Any) -> Any:
         function = original(*args, **kwargs)
 
+        @wraps(function)
         def attend(module: Any, query: Any, key: Any, value: Any, *more: Any, **told: Any) -> Any:
             layer = notes.attention(*(_by_position(one) for one in (query, key, value)))
             result = function(module, query, key, value, *more, **told)

@@ -10,14 +10,16 @@ raised (`Local.fault`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
 
 from mlxdiag.models.events import AttentionEvent, Offset, Update, event_of_update
 from mlxdiag.models.torch import probe_masks, probe_rows
-from mlxdiag.models.torch.probe_effect import OLDEST, WINDOWED, Effect, effect_of
+from mlxdiag.models.torch.probe_effect import OLDEST, OPAQUE, WINDOWED, Effect, effect_of
 from mlxdiag.models.torch.probe_frame import Frame, Local
+from mlxdiag.models.torch.probe_functions import kind_of
 from mlxdiag.models.torch.probe_tags import FRESH, OnCopy, tag_of
 from mlxdiag.models.torch.probe_watcher import Watcher
 
@@ -127,27 +129,24 @@ def interface_wrapper(original: Wrapper, local: Local, watcher: Watcher | None) 
 
     One wrapper for each function, so that the library's own comparisons and memos of it still hold.
     """
-    wrappers: dict[tuple[str, Any], Wrapper] = {}
+    wrappers: dict[Any, Wrapper] = {}
 
     def get_interface(interface: Any, attn_implementation: Any, default: Any) -> Any:
         function = original(interface, attn_implementation, default)
         if torch.compiler.is_compiling() or local.frame is None:
             return function
-        implementation = str(attn_implementation or "eager")
-        wrapper = wrappers.get((implementation, function))
+        wrapper = wrappers.get(function)
         if wrapper is None:
-            wrapper = attention_wrapper(function, implementation, local, watcher)
-            wrappers[(implementation, function)] = wrapper
+            wrapper = wrappers[function] = attention_wrapper(function, kind_of(function), local, watcher)
         return wrapper
 
     return get_interface
 
 
-def attention_wrapper(
-    original: Wrapper, implementation: str, local: Local, watcher: Watcher | None
-) -> Wrapper:
-    """For an attention function of the library or of a model."""
+def attention_wrapper(original: Wrapper, kind: str, local: Local, watcher: Watcher | None) -> Wrapper:
+    """For an attention function of the library, of a model or of the program."""
 
+    @wraps(original)
     def attention(
         module: Any, query: Any, key: Any, value: Any, attention_mask: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
@@ -156,12 +155,12 @@ def attention_wrapper(
             layer = getattr(module, "layer_idx", None)
             if frame is not None and isinstance(layer, int) and _mixes_tokens(frame, module, key, layer):
                 q, k = query.shape[2], key.shape[2]
-                effect = effect_of(implementation, module, q, k, attention_mask, kwargs)
+                effect = effect_of(kind, module, q, k, attention_mask, kwargs)
                 sinks = kwargs.get("s_aux") is not None
                 event = _noted(frame, layer, (q, key), effect, sinks, watcher is None)
                 if watcher is not None and event is not None:
                     key, value, attention_mask = watcher.attending(
-                        frame, event, implementation, module, query, key, value, attention_mask, kwargs
+                        frame, event, kind, module, query, key, value, attention_mask, kwargs
                     )
         except Exception as error:  # noqa: BLE001
             local.failed(error)
@@ -189,6 +188,7 @@ def _noted(
         and pending[-1] is frame.returns[-1][1]
         and effect.rule != OLDEST
         and effect.rule != WINDOWED
+        and effect.rule != OPAQUE
         and (mask is None or probe_masks.made(mask) is probe_masks.UNKNOWN)
     ):
         shape = effect.rule if mask is None else tuple(mask.shape)
@@ -209,6 +209,9 @@ def _mixes_tokens(frame: Frame, module: Any, keys: Any, layer: int) -> bool:
 
 def _describe(event: AttentionEvent, effect: Effect, k: int, sinks: bool) -> None:
     event.k_seen, event.sinks = k, sinks
+    if effect.rule == OPAQUE:
+        event.opaque = True
+        return
     mask = effect.mask
     if mask is not None:
         event.mask = tuple(mask.shape)

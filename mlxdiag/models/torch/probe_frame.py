@@ -89,6 +89,7 @@ class Frame:
             rope=None,
             key_padding=None,
             builder=None,
+            opaque=False,
         )
         self.returns.append((keys, borrowed))
         return borrowed

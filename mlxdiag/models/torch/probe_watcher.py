@@ -38,7 +38,7 @@ class Watcher:
         self,
         frame: Frame,
         event: AttentionEvent,
-        implementation: str,
+        kind: str,
         module: Any,
         queries: Any,
         keys: Any,
@@ -46,15 +46,15 @@ class Watcher:
         mask: Any,
         kwargs: Mapping[str, Any],
     ) -> tuple[Any, Any, Any]:
-        """The call is about to be made; returns the keys, values and mask to make it with."""
+        """A function of this `kind` is about to be called; returns keys, values and mask to call it with."""
         q = queries.shape[2]
         if event.kind is None and event.offset == 0:
             event.offset = _behind_padding(self.feeding())
         if self._attend is not None:
             keys, values, mask, event.fate, fallback = self._attend(event, queries, keys, values, mask)
-            mask = as_mask(mask, queries, takes_boolean(implementation))
+            mask = as_mask(mask, queries, takes_boolean(kind))
             event.fallback = fallback or event.fallback
-        effect = effect_of(implementation, module, q, keys.shape[2], mask, kwargs)
+        effect = effect_of(kind, module, q, keys.shape[2], mask, kwargs)
         if event.fate == "discarded" and mask is None:
             # What the library then does is the fallback, whatever the intervention meant.
             event.fallback = effect.rule or "none"

@@ -10,7 +10,8 @@ import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from mlxdiag.models.torch.identity import visible_keys
-from mlxdiag.models.torch.probe_effect import CAUSAL, OLDEST, WINDOWED, effect_of
+from mlxdiag.models.torch.probe_effect import CAUSAL, OLDEST, OPAQUE, WINDOWED, effect_of
+from mlxdiag.models.torch.probe_functions import ADDED, FLASH, FOREIGN, SDPA
 
 MODULE = SimpleNamespace(is_causal=True, num_key_value_groups=1)
 
@@ -24,7 +25,7 @@ def attended(q: int, k: int, mask: Any = None, module: Any = MODULE, **kwargs: A
 
 
 def told(q: int, k: int, mask: Any = None, module: Any = MODULE, **kwargs: Any) -> list[list[int]]:
-    seen = visible_keys(effect_of("sdpa", module, q, k, mask, kwargs), 1, q, k)
+    seen = visible_keys(effect_of(SDPA, module, q, k, mask, kwargs), 1, q, k)
     assert seen is not None
     return [[int(j) for j in row.nonzero()[0]] for row in seen[0]]
 
@@ -46,14 +47,21 @@ def test_sdpa_with_a_mask() -> None:
 
 
 def test_names_of_what_holds() -> None:
-    assert effect_of("sdpa", MODULE, 3, 7, None, {}).rule == OLDEST
-    assert effect_of("sdpa", MODULE, 3, 3, None, {}).rule == CAUSAL
-    assert effect_of("eager", MODULE, 3, 7, None, {}).rule is None
-    assert effect_of("flash_attention_2", MODULE, 3, 7, None, {}).rule == CAUSAL
-    assert effect_of("flash_attention_2", MODULE, 3, 7, None, {"sliding_window": 4}).rule == WINDOWED
+    assert effect_of(SDPA, MODULE, 3, 7, None, {}).rule == OLDEST
+    assert effect_of(SDPA, MODULE, 3, 3, None, {}).rule == CAUSAL
+    assert effect_of(ADDED, MODULE, 3, 7, None, {}).rule is None
+    assert effect_of(FLASH, MODULE, 3, 7, None, {}).rule == CAUSAL
+    assert effect_of(FLASH, MODULE, 3, 7, None, {"sliding_window": 4}).rule == WINDOWED
 
 
 def test_what_a_kernel_does_by_itself_is_not_claimed_to_be_seen() -> None:
-    effect = effect_of("flash_attention_2", MODULE, 3, 7, None, {"sliding_window": 4})
+    effect = effect_of(FLASH, MODULE, 3, 7, None, {"sliding_window": 4})
     assert visible_keys(effect, 1, 3, 7) is None
-    assert visible_keys(effect_of("flash_attention_2", MODULE, 3, 7, torch.ones(1, 7), {}), 1, 3, 7) is None
+    assert visible_keys(effect_of(FLASH, MODULE, 3, 7, torch.ones(1, 7), {}), 1, 3, 7) is None
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 1, 3, 7, dtype=torch.bool)])
+def test_of_a_foreign_function_nothing_is_claimed(mask: Any) -> None:
+    effect = effect_of(FOREIGN, MODULE, 3, 7, mask, {"sliding_window": 4})
+    assert effect.rule == OPAQUE
+    assert visible_keys(effect, 1, 3, 7) is None
