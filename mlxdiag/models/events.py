@@ -149,6 +149,8 @@ class StepEvent(msgspec.Struct):
     """The caches that the forward was given, members of a compound one by one, named as in `CacheEvent`."""
     packed: list[tuple[str, int, int]] | None = None
     """Of a forward that holds several requests in one row: id, offset and tokens of each, in order."""
+    right_padding: list[int] | None = None
+    """Padding at the end of each row, where the program's own mask tells of some."""
     unseen: str | None = None
     """Why nothing of the forward was observed, where the probe knows of it and could not look."""
     digests: list[tuple[Any, Any]] = []

@@ -40,6 +40,7 @@ from mlxdiag.record.output import Output
 from mlxdiag.record.speech import Speech
 from mlxdiag.record.watched import Models, Watched
 from mlxdiag.traces.types import Entry, Row, Scheduler
+from mlxdiag.traces.types import Output as Taken
 
 Named = tuple[list[Row], str | None] | None
 """Rows and phase of a forward, as far as a hook knows them."""
@@ -50,6 +51,7 @@ SKIPPED: Named = ([], None)
 class _Thread(threading.local):
     rows: list[Row] | None = None
     phase: str | None = None
+    sampled: list[int] | None = None
     namer: Callable[[StepEvent], Named] | None = None
     deaf: bool = False
 
@@ -108,6 +110,10 @@ class Recorder:
     def naming(self, namer: Callable[[StepEvent], Named] | None) -> None:
         """Ask `namer` for rows and phase of every forward of this thread that nothing was expected of."""
         self._thread.namer = namer
+
+    def samples(self, queries: list[int]) -> None:
+        """The query that each row's token is taken from; said while a forward of this thread is named."""
+        self._thread.sampled = queries
 
     @contextmanager
     def unheard(self) -> Iterator[None]:
@@ -246,6 +252,7 @@ class Recorder:
 
     def _forward(self, event: StepEvent) -> None:
         named = self._named(event)
+        sampled, self._thread.sampled = self._thread.sampled, None
         if named is SKIPPED:
             return
         watched = self.models.get(event.model) or self._announce(event.model)
@@ -264,6 +271,7 @@ class Recorder:
             rows=self._speech.carried(rows, event.model),
             attention=forwards.calls_of(event, watched),
             error=forwards.fault_of(event),
+            output=[Taken(row=query) for query in sampled] if sampled is not None else None,
             note=event.unseen or forwards.unread(watched.visible),
         )
         if event.digests:
@@ -296,12 +304,16 @@ class Recorder:
         """Rows named by the lineage of their caches; a single one whose cache is new may be given a name."""
         names = self.lineage.rows(event.uids, event.batch, name)
         offset = event.offset
-        if len(names) == 1 and type(offset) is int:
+        if len(names) == 1 and type(offset) is int and event.right_padding is None:
             return [Row(seq=names[0], offset=offset, tokens=event.q)]
         offsets: list[Any] = offset if isinstance(offset, list) else [offset] * len(names)
         if len(offsets) != len(names):
             offsets = [None] * len(names)
-        return [Row(seq=seq, offset=at, tokens=event.q) for seq, at in zip(names, offsets, strict=True)]
+        right = event.right_padding or [0] * len(names)
+        return [
+            Row(seq=seq, offset=at, tokens=event.q - padding, right_padding=padding or None)
+            for seq, at, padding in zip(names, offsets, right, strict=True)
+        ]
 
     def _put(self, entry: Entry) -> None:
         if self.alive:

@@ -56,15 +56,19 @@ def of(
         )
 
 
-def unmasked(entry: Entry, families: dict[str, Family], own: Mapping[str, CacheChoice]) -> Iterator[Unmasked]:
+def unmasked(
+    entry: Entry, families: dict[str, Family], own: Mapping[str, CacheChoice], *, hidden: bool = False
+) -> Iterator[Unmasked]:
     """Layers that the trace shows without the mask that was due.
 
-    A batch with left padding needs a mask with a batch axis, a sliding layer past its window the band, and
-    several queries some mask at all. A single query needs none on a ring, which holds at most its window.
+    A batch with left padding needs a mask with a batch axis, and so does right padding that only a mask can
+    hide (`hidden`); a sliding layer past its window needs the band, and several queries some mask at all. A
+    single query needs none on a ring, which holds at most its window.
     """
     if entry.mask is not None:
         return
-    padded = len(entry.rows or []) > 1 and any((row.left_padding or 0) > 0 for row in entry.rows or [])
+    rows = entry.rows or []
+    padded = hidden or (len(rows) > 1 and any((row.left_padding or 0) > 0 for row in rows))
     tokens = max(((row.padded or row.tokens or 0) for row in entry.rows or []), default=0)
     for call in entry.attention or []:
         if call.mask not in (None, "causal"):

@@ -59,14 +59,15 @@ def _libraries(distributions: tuple[str, ...]) -> dict[str, str]:
 
 def forward(op: Forward, step: int, event: StepEvent | None, runner: Runner) -> Entry:
     """The entry of one forward, before its output is known."""
+    announced = op.batched or op.finalize_pending
     rows = [
         Row(
             seq=feed.seq,
             offset=feed.believed if feed.believed is not None else _offset(runner, feed.seq),
             tokens=feed.tokens,
-            padded=feed.tokens + feed.right if feed.right and not op.batched else None,
+            padded=feed.tokens + feed.right if feed.right and not announced else None,
             left_padding=feed.left if op.batched and feed.left else None,
-            right_padding=feed.right if op.batched and feed.right else None,
+            right_padding=feed.right if announced and feed.right else None,
         )
         for feed in op.feeds
     ]

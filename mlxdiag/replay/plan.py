@@ -121,7 +121,10 @@ class _Planner:
         self.stored: str | None = None
         """The sequence that was saved last, whose tokens an adopted prefix shares."""
         self.pending: set[str] = set()
-        """Sequences with right padding that a finalize entry has still to roll away."""
+        """Sequences with right padding that is announced: a finalize entry has still to roll it away, or the
+        program's own mask hides it."""
+        self.hidden: set[str] = set()
+        """Those of them whose padding the program's mask hides, for as long as they live."""
 
     def ops(self) -> Iterator[Op]:
         for name in ("chunk", "max_kv", "keep"):
@@ -213,12 +216,17 @@ class _Planner:
         )
         if finalizing:
             self.pending |= {feed.seq for feed in feeds if feed.right}
+        if any(call.key_padding is not None for call in entry.attention or []):
+            self.hidden |= {feed.seq for feed in feeds if feed.right and feed.tokens}
+            self.pending |= self.hidden & set(seqs)
         yield Forward(
             step=entry.step,
             phase=entry.kind,
             feeds=feeds,
             callers=tuple(callers.of(entry, feeds[0], self.families, self.chosen, where)),
-            unmasked=tuple(callers.unmasked(entry, self.families, self.chosen)),
+            unmasked=tuple(
+                callers.unmasked(entry, self.families, self.chosen, hidden=bool(self.hidden & set(seqs)))
+            ),
             sampled=tuple(_sampled(entry, i) for i in range(len(rows))),
             batched=len(rows) > 1 or any((a.cache or "").startswith("batch") for a in entry.attention or []),
             finalize_pending=bool(self.pending & set(seqs)),

@@ -139,6 +139,9 @@ class Runner:
         left = [feed.left for feed in op.feeds]
         if caches is not None and any(left):
             self.library.pad_left(caches, left)
+        told = self.announced.get(self.number)
+        if caches is not None and told is not None:
+            self.library.pad_right(caches, list(told.lengths), list(told.right))
         return caches
 
     def _run_model(

@@ -44,7 +44,9 @@ def pad_right(caches: Caches, lengths: list[int], right: list[int]) -> None:
     """Announce `lengths[i]` real tokens of row i and then `right[i]` of padding, with zeros in the mask."""
     (held,) = caches
     width = max(length + more for length, more in zip(lengths, right, strict=True))
-    held.announce(np.arange(width)[None] < np.array(lengths)[:, None])
+    # Behind left padding some of the real tokens are announced already.
+    known = 0 if held.ahead is None else held.ahead.sum(axis=1)
+    held.announce(np.arange(width)[None] < (np.array(lengths) - known)[:, None])
 
 
 def keep_rows(caches: Caches, indices: list[int]) -> None:

@@ -82,6 +82,7 @@ def _before(
         frame.caches += [cache] if all(known is not cache for known in frame.caches) else []
         feeding = watcher.feeding() if watcher is not None else None
         frame.left[id(cache)] = probe_rows.follow(cache, counters[1], batch, frame.given, feeding)
+        frame.step.right_padding = probe_rows.ends(cache, counters[1], q, batch, frame.given)
     left = frame.left[id(cache)]
     alike: Any = tag.alike if tag is not None else None
     if tag is not None and tag.kind == "rotating" and layer.record_past:

@@ -1,4 +1,4 @@
-"""Left padding of the rows of a batch, which transformers keeps nowhere: its caches count tokens, padding
+"""Padding of the rows of a batch, which transformers keeps nowhere: its caches count tokens, padding
 included, and the caller's attention mask says which are real.
 
 What is known is kept on the cache. Only a mask on the CPU is read where nobody tells, and only while a row
@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mlxdiag.models.events import Feeding
 
+Real = npt.NDArray[np.bool_]
 ATTRIBUTE = "_mlxdiag_rows"
 
 
@@ -67,6 +69,15 @@ def follow(
     return left
 
 
+def ends(cache: Any, cursor: int | None, q: int, batch: int, given: Any) -> list[int] | None:
+    """Padding at the end of each row of a forward of several tokens, by the mask that it is given. Not asked
+    where somebody has told of the rows.
+    """
+    if given is None or cursor is None or q == 1 or rows_of(cache).told is not None:
+        return None
+    return behind(real_of(given, batch), range(cursor, cursor + q))
+
+
 def picked(cache: Any, rows: list[int] | None) -> None:
     """The rows of a cache were taken apart or repeated; None where it is not known how."""
     known = rows_of(cache)
@@ -90,6 +101,31 @@ def _leading(real: Any) -> int:
 
 def of_mask(given: Any, batch: int) -> list[int] | None:
     """Padding in front of each row by a 2-D mask; None where there is none, or it is not on the CPU."""
+    real = real_of(given, batch)
+    return None if real is None else in_front(real)
+
+
+def real_of(given: Any, batch: int) -> Real | None:
+    """A 2-D mask [batch, columns], False for padding; None where there is none, or it is not on the CPU."""
     if getattr(given, "ndim", None) != 2 or given.shape[0] != batch or given.device.type != "cpu":
         return None
-    return [_leading(row) for row in given.numpy().astype(bool)]
+    real: Real = given.numpy().astype(bool)
+    return real
+
+
+def in_front(real: Real) -> list[int]:
+    """Padding in front of each row."""
+    return [_leading(row) for row in real]
+
+
+def behind(real: Real | None, columns: range) -> list[int] | None:
+    """Padding at the end of each row, among these columns; None where no row has any, or nothing tells.
+
+    A mask may be longer than what is fed, as for a static cache: of its later columns nothing is known yet.
+    """
+    if real is None or real.shape[1] < columns.stop or not columns:
+        return None
+    fed = real[:, : columns.stop]
+    # A row that is nothing but padding has it in front.
+    found = [min(_leading(row[::-1]), len(columns)) if row.any() else 0 for row in fed]
+    return found if any(found) else None

@@ -70,12 +70,14 @@ class Loops:
     def _begin(self, model: Any, ids: Any, kwargs: dict[str, Any], beams: bool) -> Generation:
         self.recorder.models.name_of(model)
         cache, mask = kwargs.get("cache"), kwargs.get("attention_mask")
-        left = [0] * ids.shape[0] if mask is None else probe_rows.of_mask(mask, ids.shape[0])
+        real = probe_rows.real_of(mask, ids.shape[0])
+        left = [0] * ids.shape[0] if mask is None else None if real is None else probe_rows.in_front(real)
         if cache is not None and hasattr(cache, "__dict__"):
             # A static cache is given masks that are made already, which say nothing of single rows.
             probe_rows.rows_of(cache).told = left if mask is not None else None
-        given = Given(model, ids, kwargs.get("generation_config"), left, beams)
         uids, held = self.caches.uids(cache), self.caches.held(cache)
+        right = _behind(real, ids.shape[1], held)
+        given = Given(model, ids, kwargs.get("generation_config"), left, right, beams)
         return Generation(self.recorder, given, uids, held, self._threads.running)
 
     def judged(self, original: Wrapper) -> Wrapper:
@@ -99,3 +101,11 @@ class Loops:
             return found
 
         return get_candidates
+
+
+def _behind(real: probe_rows.Real | None, prompt: int, held: int) -> list[int] | None:
+    """Padding behind the prompt of each row; None where there is none, or nothing tells."""
+    # The mask is that of all tokens, of which those that the loop is given may be the new ones alone.
+    if real is None or real.shape[1] not in (prompt, held + prompt):
+        return None
+    return probe_rows.behind(real, range(real.shape[1] - prompt, real.shape[1]))

@@ -35,6 +35,8 @@ class Given(NamedTuple):
     config: Any
     left: list[int] | None
     """Padding in front of each row; None where it is not known."""
+    right: list[int] | None
+    """Padding behind the prompt of each row; None where there is none, or nothing tells."""
     beams: bool
 
 
@@ -73,6 +75,7 @@ class Generation:
         self._fed = 0
         """Columns fed so far, while the prompt goes in."""
         self._left = given.left
+        self._right = given.right
         self._told = self.prompt
         """Columns of the tokens that have been told."""
         self._waiting: tuple[Any, Any] | None = None
@@ -110,6 +113,9 @@ class Generation:
             self._begin(event, columns)
         start = self._start(event)
         self.recorder.bind(event.uids, self.names)
+        if self._right is not None and start is not None and start + event.q == self._end():
+            # The loop takes the logits of the last column, whatever stands there.
+            self.recorder.samples([event.q - 1] * self.batch)
         return list(self._rows(event, start, idle)), self._phase(event)
 
     def _begin(self, event: StepEvent, columns: Columns) -> None:
@@ -164,13 +170,26 @@ class Generation:
                 yield self._idle(index, event, offset, blank)
                 continue
             total = self._total(index)
+            behind = self._behind(index, start, event.q)
             yield Row(
                 seq=name,
                 offset=offset,
-                tokens=event.q - blank,
+                tokens=event.q - blank - behind,
                 total=total if total is not None and offset < total else None,
                 left_padding=padding or None,
+                right_padding=behind or None,
             )
+
+    def _end(self) -> int:
+        """Column behind the prompt."""
+        return (self._base or 0) + self.prompt
+
+    def _behind(self, index: int, start: int, q: int) -> int:
+        """Of the columns of this forward, those of the padding behind the prompt of a row."""
+        if self._right is None:
+            return 0
+        end = self._end()
+        return max(min(start + q, end) - max(start, end - self._right[index]), 0)
 
     def _idle(self, index: int, event: StepEvent, offset: int, blank: int) -> Row:
         """A row that is done. Its last token was fed in the step before; what keeps it in the batch now is
@@ -178,7 +197,9 @@ class Generation:
         """
         name = self.names[index]
         if not _cacheless(event):
-            stopped = self._stopped[index] = self._stopped[index] or offset
+            # Where padding stands among the columns, that of the answer counts like it.
+            stopped = offset if self._right is not None else self._stopped[index] or offset
+            self._stopped[index] = stopped
             return Row(seq=name, phase="chunk", offset=stopped, tokens=0, right_padding=event.q)
         # All of it is fed once more; of the columns the newest is the first that is none of its own.
         stopped = self._stopped[index] = self._stopped[index] or event.q - 1 - blank
@@ -224,7 +245,8 @@ class Generation:
         """Length of the row's prompt, what its cache held included."""
         if self._left is None or self._base is None:
             return None
-        return self._base + self.prompt - self._left[index]
+        right = self._right[index] if self._right is not None else 0
+        return self._end() - self._left[index] - right
 
     def end(self, result: Any, failed: bool) -> None:
         """The loop is over; `result`: all its tokens [rows, tokens], or an output that holds them."""

@@ -18,6 +18,9 @@ class PadsLeftInCache(Rule):
     every later token sits too far on, and attends to padding. The prompt's length is no measure:
     engines feed all but its last token first.
 
+    Padding that stays may be hidden by a mask, as `generate` of transformers hides it; a first decode without
+    any mask attends to it.
+
     What to do: trim the padding off every layer's cache after the last chunk, those that the model owns
     included.
 
@@ -34,8 +37,24 @@ steps:
 - {step: 5, phase: chunk, rows: [{seq: a, offset: 2048, tokens: 153, padded: 160, total: 2201}]}
 - {step: 6, phase: decode, rows: [{seq: a, offset: 2208, tokens: 1}]}
 """,
+        # Right padding is still there, and nothing hides it from the first decode.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 4}, {seq: b, offset: 0, tokens: 2,
+    right_padding: 2}], attention: [{family: full, cache: dense, offset: 0, q: 4, k: 4, mask: [2, 1, 4, 4]}]}
+- {phase: decode, rows: [{seq: a, offset: 4, tokens: 1}, {seq: b, offset: 4, tokens: 1}],
+    attention: [{family: full, cache: dense, offset: 4, q: 1, k: 5, mask: null}]}
+""",
     )
     quiet = (
+        # A mask hides the right padding that stays.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 4}, {seq: b, offset: 0, tokens: 2,
+    right_padding: 2}], attention: [{family: full, cache: dense, offset: 0, q: 4, k: 4, mask: [2, 1, 4, 4]}]}
+- {phase: decode, rows: [{seq: a, offset: 4, tokens: 1}, {seq: b, offset: 4, tokens: 1}],
+    attention: [{family: full, cache: dense, offset: 4, q: 1, k: 5, mask: [2, 1, 1, 5]}]}
+""",
         """\
 steps:
 - {step: 5, phase: chunk, rows: [{seq: a, offset: 2048, tokens: 153, padded: 160, total: 2201}]}
@@ -67,6 +86,15 @@ steps:
                 or (row.phase or sequences.kind) != "decode"
             ):
                 continue
+            if state.pending and state.pads and not state.decoded and _bare(entry):
+                yield self.found(
+                    f"{state.pads} padding tokens stand behind the prompt, and no mask hides them from the"
+                    " first decode",
+                    seq=row.seq,
+                    step=entry.step,
+                    offset=seen,
+                    padding=state.pads,
+                )
             if state.decoded or state.pending or state.trim is not None or state.adopted is not None:
                 continue
             if seen > state.position:
@@ -81,3 +109,8 @@ steps:
                     expected=state.position,
                     padding=state.pads,
                 )
+
+
+def _bare(entry: Entry) -> bool:
+    """A layer with positions is known to have had no mask at all."""
+    return any(call.mask is None and call.cache != "recurrent" for call in entry.attention or [])

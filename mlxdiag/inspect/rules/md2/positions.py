@@ -180,6 +180,19 @@ steps:
     attention: [{family: full, cache: batch, offset: [4, 2], rope: 4, cursor: 4, q: 1, k: 5,
     mask: [2, 1, 1, 5], builder: padded}]}
 """,
+        # Right padding stays in the cache, a mask hides it, and positions count the tokens alone.
+        """\
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 0, tokens: 4}, {seq: b, offset: 0, tokens: 2,
+    right_padding: 2}], attention: [{family: full, cache: dense, offset: 0, rope: 0, q: 4, k: 4,
+    mask: [2, 1, 4, 4], builder: padded}]}
+- {phase: decode, rows: [{seq: a, offset: 4, tokens: 1}, {seq: b, offset: 4, tokens: 1}],
+    attention: [{family: full, cache: dense, offset: 4, rope: [4, 2], q: 1, k: 5, mask: [2, 1, 1, 5],
+    builder: padded}]}
+- {phase: decode, rows: [{seq: a, offset: 5, tokens: 1}, {seq: b, offset: 5, tokens: 1}],
+    attention: [{family: full, cache: dense, offset: 5, rope: [5, 3], q: 1, k: 6, mask: [2, 1, 1, 6],
+    builder: padded}]}
+""",
         # The same without caches, where one offset stands for all rows.
         """\
 scheduler: {cacheless: true}
@@ -254,7 +267,12 @@ steps:
                 held = offset_at(call, index)
                 if held is None:
                     held = run.sequences.observed[index] if call.offset is None else None
-                if given is None or isinstance(given, list) or held is None or given == held:
+                if given is None or isinstance(given, list) or held is None:
+                    continue
+                state = run.sequences.states[index]
+                # Right padding that stays in the cache, hidden by a mask, is none of the positions.
+                pads = state.pads if state is not None and state.pending else 0
+                if given == held - pads:
                     continue
                 if held < 0 and given == 0:
                     if len(self._columns) >= BOUND:
@@ -262,10 +280,12 @@ steps:
                     self._columns[row.seq] = -held
                 if given - held == self._columns.get(row.seq):
                     continue  # columns are counted throughout
-                if not isinstance(call.offset, list) and given == held - (row.left_padding or 0):
+                left = row.left_padding or 0
+                if left and not isinstance(call.offset, list) and given == held - left:
                     continue  # one offset for all rows counts columns, and so their padding
                 yield self.found(
-                    f"the rotary encoding was given position {given} where the cache holds {held} tokens",
+                    f"the rotary encoding was given position {given} where the cache holds"
+                    f" {held - pads} tokens" + (f" and {pads} of padding" if pads else ""),
                     seq=row.seq if len(run.sequences.rows) == 1 else None,
                     step=entry.step,
                     family=call.family,
