@@ -77,8 +77,26 @@ def _causes(index: int, findings: Sequence[Finding], explains: Explains) -> list
     return [
         i
         for i, other in enumerate(findings)
-        if i != index and symptom.code in explains.get(other.code, ()) and _same_place(symptom, other)
+        if i != index
+        and symptom.code in explains.get(other.code, ())
+        and _same_place(symptom, other)
+        and _by_as_much(other.evidence, symptom.evidence)
     ]
+
+
+def _by_as_much(cause: Mapping[str, object], symptom: Mapping[str, object]) -> bool:
+    """Whether the lengths agree, where a cause is about the number of keys: a mask that fits the keys that
+    were due misses those that came, and keys that went too early are those that are missing.
+    """
+    due, came = cause.get("expected"), cause.get("k")
+    if "mask_keys" in symptom and due is not None and came is not None:
+        return symptom["mask_keys"] == due
+    lengths = (cause.get("oldest"), cause.get("needed"), symptom.get("expected"), symptom.get("k"))
+    known = [length for length in lengths if isinstance(length, int)]
+    if len(known) == len(lengths):
+        oldest, needed, due, came = known
+        return oldest - needed == due - came
+    return True
 
 
 def _same_place(one: Finding, other: Finding) -> bool:

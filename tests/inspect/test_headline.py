@@ -81,3 +81,32 @@ def test_sentences_of_a_folded_cause_are_kept():
 def test_codes_count_folded_causes_and_no_sentences():
     one = finding("MD101", cause=["MD105 mask-from-stale-offset: x", "the mask was sized from MD9"])
     assert codes([one]) == {"MD101", "MD105"}
+
+
+def lengths(mask_keys=16, expected=16, oldest=31):
+    """A ring that evicted three keys too many, and a mask that was made for what is due."""
+    explains = {
+        "MD102": frozenset({"MD901"}),
+        "MD201": frozenset({"MD102"}),
+        "MD207": frozenset({"MD201"}),
+    }
+    evidence = {
+        "MD901": {"by": -3},
+        "MD102": {"mask_keys": mask_keys, "returned_keys": 13},
+        "MD201": {"k": 13, "expected": expected},
+        "MD207": {"oldest": oldest, "needed": 28},
+    }
+    found = [finding(code, evidence=values) for code, values in evidence.items()]
+    return {(one.code, *(cause.split(" ")[0] for cause in one.cause)) for one in fold(found, explains)}
+
+
+def test_missing_keys_explain_a_mask_that_fits_those_that_were_due():
+    assert lengths() == {("MD901", "MD102", "MD201", "MD207")}
+
+
+def test_missing_keys_do_not_explain_a_mask_of_another_length():
+    assert lengths(mask_keys=20) == {("MD901", "MD102"), ("MD201", "MD207")}
+
+
+def test_an_eviction_does_not_explain_more_than_it_took():
+    assert lengths(oldest=29) == {("MD901", "MD102", "MD201"), ("MD207",)}

@@ -65,6 +65,7 @@ class Generation:
         self.ends = set(ids_of(getattr(config, "eos_token_id", None)))
         self.asked = getattr(config, "num_return_sequences", 1) or 1
         self.names = self._named(uids, held)
+        self._held = held
         self.name: str | None = None
         """What events call the model."""
         self._base: int | None = None
@@ -158,6 +159,9 @@ class Generation:
 
     def _rows(self, event: StepEvent, start: int | None, idle: list[bool]) -> Iterator[Row]:
         for index, name in enumerate(self.names):
+            if event.q == 0 and self._held:
+                yield Row(seq=name, offset=self._held, tokens=0)
+                continue
             if start is None or self._left is None:
                 known = event.q if event.q == 1 else None
                 yield Row(seq=name, tokens=known, padded=None if known else event.q)

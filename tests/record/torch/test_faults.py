@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import DynamicCache, masking_utils
+from transformers import DynamicCache, StaticCache, masking_utils
 from transformers.cache_utils import DynamicSlidingWindowLayer
 from transformers.models.gemma3 import modeling_gemma3
 
@@ -184,3 +184,37 @@ def test_a_mask_that_does_not_fit_is_in_the_trace_with_the_error_that_it_raised(
     assert failed.step == 1
     assert "size of tensor a (17)" in ((failed.error and failed.error.text) or "")
     assert {"MD901"} <= set(codes(inspect_trace(trace).findings))
+
+
+def test_a_ring_that_evicts_too_early_is_one_fault(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = DynamicSlidingWindowLayer.update
+
+    def update(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        returned = right(layer, *args, **kwargs)
+        layer.keys = layer.keys[:, :, -models.WINDOW + 4 :]
+        layer.values = layer.values[:, :, -models.WINDOW + 4 :]
+        return returned
+
+    monkeypatch.setattr(DynamicSlidingWindowLayer, "update", update)
+    with mlxdiag.recording(tmp_path / "t.yaml") as path, pytest.raises(RuntimeError):
+        model.generate(IDS, max_new_tokens=3, do_sample=False)
+    (headline,) = inspect_trace(read(path)).findings
+    assert (headline.code, [cause.split()[0] for cause in headline.cause]) == (
+        "MD901",
+        ["MD102", "MD201", "MD207"],
+    )
+
+
+def test_a_static_cache_that_still_holds_a_longer_request(model: Any, tmp_path: Path) -> None:
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        cache = StaticCache(config=model.config, max_cache_len=80)
+        model.generate(IDS, cache=cache, min_new_tokens=4, max_new_tokens=4, disable_compile=True)
+        with pytest.raises(RuntimeError):
+            model.generate(IDS[:, :9], cache=cache, max_new_tokens=4, disable_compile=True)
+    (found,) = inspect_trace(read(path)).findings
+    assert found.code == "MD906"
+    # The last token was never fed.
+    assert "0 tokens were fed" in found.cause[0]
+    assert f"holds {IDS.shape[1] + 3} tokens" in found.cause[0]

@@ -31,7 +31,7 @@ class ReturnedKeysBreakContract(Rule):
 
     code = "MD201"
     name = "returned-keys-break-contract"
-    absorbs = ("MD302", "MD305", "MD402")
+    absorbs = ("MD101", "MD102", "MD302", "MD305", "MD402")
     hint = "mlxdiag replay {trace}"
     fires = (
         """\

@@ -25,6 +25,7 @@ class EvictedInsideWindow(Rule):
 
     code = "MD207"
     name = "evicted-inside-window"
+    absorbs = ("MD201",)
     hint = "mlxdiag replay {trace}"
     fires = (
         """\

@@ -8,7 +8,7 @@ from mlxdiag.inspect import crash
 from mlxdiag.inspect.findings import Finding
 from mlxdiag.inspect.rule import Rule
 from mlxdiag.inspect.run import Run
-from mlxdiag.traces.types import Entry
+from mlxdiag.traces.types import FORWARD_PHASES, Entry, Row
 
 LONGEST = 160
 
@@ -31,6 +31,12 @@ class RecordedError(Rule):
         """
 steps:
 - {phase: adopt, rows: [{seq: a, matched: 6, entry: 6, restored: 6}], error: {text: "empty prompt"}}
+""",
+        # A cache that still holds a longer request leaves nothing of the new prompt to feed.
+        """
+steps:
+- {phase: prefill, rows: [{seq: a, offset: 54, tokens: 0}], error: {text: "RuntimeError: cannot reshape tensor
+    of 0 elements"}}
 """,
     )
     quiet = (
@@ -62,4 +68,17 @@ steps:
             f"the step ended in an error: {text if len(text) <= LONGEST else text[: LONGEST - 3] + '...'}",
             step=entry.step,
             seq=rows[0].seq if len(rows) == 1 else None,
+            cause=_nothing_fed(rows, entry.kind),
         )
+
+
+def _nothing_fed(rows: list[Row], kind: str) -> list[str]:
+    """What a forward without a token means, where its cache is not empty."""
+    held = max((row.offset or 0 for row in rows), default=0)
+    if kind not in FORWARD_PHASES or not held or any(row.tokens != 0 or row.padded for row in rows):
+        return []
+    return [
+        f"0 tokens were fed: the cache holds {held} tokens of an earlier request already, as many as the new"
+        " prompt has or more, and only what lies behind them is fed (a cache that is used again for another"
+        " prompt must be reset first)"
+    ]
