@@ -150,6 +150,14 @@ class Backend(Protocol):
         """Evaluate logits, and `more` beside them; the logits as float32."""
         ...
 
+    def rotation_limit(self, instance: Any) -> int | None:
+        """Tokens up to which RoPE rotates a sequence alike in one pass and in pieces; None: however many.
+
+        With rope types that depend on the length seen so far (dynamic, longrope) no longer single pass is
+        what the pieces must equal.
+        """
+        ...
+
     def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> AbstractContextManager[None]:
         """Every weight multiplied by 1 + or - `step` while it lasts; then they are those of before."""
         ...

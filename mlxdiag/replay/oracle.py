@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mlxdiag.errors import MlxdiagError, UnjudgedError
 from mlxdiag.models.adapter import USE_LIBRARY, Chooser, Instance, LayerSpec
-from mlxdiag.replay import tape
-from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Forward, Op, Plan
+from mlxdiag.replay import stretched, tape
+from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan
 from mlxdiag.replay.parity import Floats, spread
 from mlxdiag.replay.prompts import Prompt
 
@@ -46,7 +46,11 @@ class Oracle:
         """Forwards whose history is not compared because MAX_PASSES was reached."""
         self.capped = any(choice.cap for choice in plan.caches.values())
         self.quantised = any(isinstance(op, Event) and op.phase == "quantize" for op in plan.ops)
-        for seq, history in fed_histories(plan):
+        self.limit = instance.backend.rotation_limit(instance)
+        beyond = stretched.rows(plan, self.limit)
+        self.stretched = sum(feed.tokens for place, feed in _fed(plan) if (place, feed.seq) in beyond)
+        """Positions that no single pass can judge."""
+        for seq, history in fed_histories(plan, beyond):
             self._prepare(seq, history)
 
     def logits(self, seq: str, history: list[int]) -> tuple[Floats, float] | None:
@@ -63,6 +67,12 @@ class Oracle:
         """Forwards that are not compared with the single pass, and why."""
         if self.refused:
             yield f"{self.refused} forwards with rejected tokens are not compared beyond {MAX_PASSES} passes"
+        if self.stretched:
+            yield (
+                f"logits at {self.stretched} positions are not compared: beyond {self.limit} tokens this "
+                "model's RoPE rotates by the length seen so far, so a single pass rotates the same keys "
+                "otherwise"
+            )
         if self.capped:
             yield (
                 "logits under the library's own key cap are not compared: which keys are lost depends on how "
@@ -79,7 +89,7 @@ class Oracle:
             self.refused += 1
             return
         final = self.final.get(seq, [])
-        full = final if final[: len(history)] == history else history
+        full = (final if final[: len(history)] == history else history)[: self.limit]
         logits = self._run(seq, full)
         # Once a pass: over every step's own prefix it would cost the square of the schedule.
         passes.append((full, logits, spread(logits)))
@@ -114,15 +124,27 @@ def histories(plan: Plan) -> dict[str, list[int]]:
     return {seq: held.own for seq, held in tapes.items()}
 
 
-def fed_histories(plan: Plan) -> Iterator[tuple[str, list[int]]]:
-    """For each row of each forward the trace holds: the sequence, and its own tokens up to the row's last."""
+def fed_histories(plan: Plan, beyond: Collection[tuple[int, str]] = ()) -> Iterator[tuple[str, list[int]]]:
+    """For each row of each forward the trace holds: the sequence, and its own tokens up to the row's last.
+
+    `beyond`: rows to leave out, by place in the plan and sequence.
+    """
     tapes: dict[str, tape.Tape] = {}
-    for op in plan.ops:
+    for place, op in enumerate(plan.ops):
         replay_tape(op, tapes)
-        if isinstance(op, Forward) and op.assumed is None:
-            for feed in op.feeds:
-                if feed.tokens:
-                    yield feed.seq, tapes[feed.seq].own
+        for feed in _feeds(op):
+            if (place, feed.seq) not in beyond:
+                yield feed.seq, tapes[feed.seq].own
+
+
+def _fed(plan: Plan) -> Iterator[tuple[int, Feed]]:
+    return ((place, feed) for place, op in enumerate(plan.ops) for feed in _feeds(op))
+
+
+def _feeds(op: Op) -> Iterator[Feed]:
+    """Rows with tokens, of a forward that the trace holds."""
+    if isinstance(op, Forward) and op.assumed is None:
+        yield from (feed for feed in op.feeds if feed.tokens)
 
 
 def replay_tape(op: Op, tapes: dict[str, tape.Tape]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Instance
 from mlxdiag.models.events import CacheEvent, Feeding, StepEvent
-from mlxdiag.replay import entries, misfit
+from mlxdiag.replay import entries, misfit, stretched
 from mlxdiag.replay.consumer import Consumer
 from mlxdiag.replay.ops import Adopt, Cut, Event, Evict, Feed, Forward, Op, Plan, Regroup
 from mlxdiag.replay.oracle import Reference, begin_again, replay_tape
@@ -73,6 +73,9 @@ class Runner:
         self.probe = self.library.probe(self.events.append, level, self.consumer.attend, identity)
         self.quantised: set[str] = set()
         """Sequences whose caches were quantised: their logits differ by rounding alone."""
+        limit = self.library.rotation_limit(instance) if oracle is not None else None
+        self.stretched = stretched.rows(plan, limit)
+        """Rows of forwards that no single pass can judge."""
         self.stopped: str | None = None
         """Why the run ended before its plan."""
         self.raised: Exception | None = None
@@ -187,6 +190,8 @@ class Runner:
     def _compare(self, op: Forward, feed: Feed, own: Floats) -> Compared | None:
         """Logits `[tokens, V]` of a row's real tokens against the oracle's."""
         if self.oracle is None or not feed.tokens or op.assumed is not None or not self._comparable(feed):
+            return None
+        if (self.number, feed.seq) in self.stretched:
             return None
         held = self.tapes.get(feed.seq, Tape(feed.seq))
         history = held.own + [c for c in feed.codes if c >= 0]

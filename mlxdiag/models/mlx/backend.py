@@ -54,6 +54,11 @@ class _Mlx:
         read: np.ndarray[Any, Any] = np.array(logits.astype(mx.float32))
         return read
 
+    def rotation_limit(self, instance: Any) -> int | None:
+        from mlxdiag.models.mlx.rotation import length_limit
+
+        return length_limit(instance.model)
+
     @contextmanager
     def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> Iterator[None]:
         held = instance.model.parameters()

@@ -50,6 +50,11 @@ class _Torch:
         read: np.ndarray[Any, Any] = logits.detach().float().cpu().numpy()
         return read
 
+    def rotation_limit(self, instance: Any) -> int | None:
+        from mlxdiag.models.torch.rotation import length_limit
+
+        return length_limit(instance.model)
+
     @contextmanager
     def shaken(self, instance: Any, step: float, draw: np.random.Generator) -> Iterator[None]:
         import torch
