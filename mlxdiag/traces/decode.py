@@ -133,6 +133,12 @@ def _types(names: str) -> str:
 
 def _real_paths(path: str, value: Any, record: type[Record]) -> Iterator[str]:
     """msgspec names no key of a mapping: find the one whose record alone does not convert."""
+    outer, dot, inner = path.partition(".")
+    if dot and "[" not in outer and isinstance(value, dict):
+        kind, target = _nested(record).get(outer, ("", None))
+        if kind != "dict" and target is not None:
+            yield from (f"{outer}.{found}" for found in _real_paths(inner, value[outer], target))
+            return
     name, _, rest = path.partition("[...]")
     kind, target = _nested(record).get(name, ("", None))
     if kind != "dict" or target is None:

@@ -23,6 +23,9 @@ Count = Annotated[int, Meta(ge=0)]
 """Of tokens, layers or bits: below zero it is no observation but a slip of the pen.
 Lengths and positions that a faulty program can drive below zero stay plain integers, for rules to judge."""
 
+Window = Annotated[int, Meta(ge=1)]
+"""Keys that a query may see by the config, itself included: a window of none is no window."""
+
 FORWARD_PHASES = ("prefill", "chunk", "decode", "verify")
 EVENT_PHASES = (
     "trim",
@@ -261,11 +264,11 @@ class Family(Record, frozen=True):
 
     attention: AttentionKind | None = None
     cache: CacheKind | None = None
-    window: int | None = None
-    keep: int | None = None
-    slack: int | None = None
+    window: Window | None = None
+    keep: Count | None = None
+    slack: Count | None = None
     count: Count | None = None
-    layers: list[int] | None = None
+    layers: list[Count] | None = None
     shares: Count | None = None
     """How many of them borrow keys from an earlier layer."""
     sinks: bool | None = None
@@ -324,14 +327,14 @@ class Model(Record, frozen=True):
 
 class Scheduler(Record, frozen=True):
     chunk: int | None = None
-    pad_to: int | None = None
+    pad_to: Count | None = None
     max_kv: int | None = None
     keep: int | None = None
     """Sinks kept in front by the key cap."""
     misfit: str | None = None
     """What the consumer does with a mask that does not fit; the values of `--misfit`."""
-    speculative: int | None = None
-    kv_bits: int | None = None
+    speculative: Count | None = None
+    kv_bits: Count | None = None
     store: str | None = None
     """Where prompts are kept between requests: `trie` is the prompt cache of mlx-lm's server. A save puts a
     sequence there, an adopt asks it for the nearest entry."""

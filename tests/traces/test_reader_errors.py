@@ -57,6 +57,10 @@ SLIPS = {
     "rows: expected list, got mapping": "rows: {tokens: 1}",
     "rows[0]: expected mapping, got int": "rows: [5]",
     "layers.full.window: expected int, got str": "layers: {sliding: {window: 8}, full: {window: big}}",
+    "layers.full.window: expected int >= 1": "layers: {sliding: {window: 8}, full: {window: 0}}",
+    "layers.sliding.window: expected int >= 1": "layers: {sliding: {window: -4}}",
+    "layers.sliding.keep: expected int >= 0": "layers: {sliding: {window: 8, keep: -1}}",
+    "layers.sliding.slack: expected int >= 0": "layers: {sliding: {window: 8, slack: -3}}",
     "phase: 'prefil' is none of prefill, chunk, decode": "phase: prefil",
     "rows[1].phase: 'x' is none of prefill,": "rows: [{}, {phase: x}]",
     "attention[0].cache: 'ring' is none of dense, rotating,": "attention: [{cache: ring}]",
@@ -198,3 +202,9 @@ def test_no_damage_ends_in_a_traceback(
     path.write_bytes(data[:at] + damage + data[at + cut :])
     with contextlib.suppress(UnreadableError):
         assert all(isinstance(entry, Entry) for entry in read(path).entries)
+
+
+def test_a_wrong_value_of_the_model_in_a_header_names_the_family_that_it_belongs_to() -> None:
+    text = "schema: mlxdiag.trace/1\nmodel: {layers: {full: {}, sliding: {window: -4}}}\nsteps: []\n"
+    with pytest.raises(UnreadableError, match=r"header: model\.layers\.sliding\.window: expected int >= 1"):
+        parse(text)

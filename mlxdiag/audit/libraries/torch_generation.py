@@ -5,6 +5,7 @@ There is no schedule to compare step by step: the library decides what it feeds 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -25,6 +26,10 @@ from mlxdiag.replay.prompts import special_ids
 
 Answers = list[tuple[list[int], list[int], Any]]
 Driver = Callable[[Any, list[list[int]]], Answers]
+
+MISUSED = re.compile(r"Calling `\w+` with|`\w+` was called, but|can only be cropped")
+"""What a cache says to a caller that uses it wrongly. Here the caller is the library's own loop, so this is no
+refusal: it breaks."""
 
 
 def driver(scenario: str) -> Driver:
@@ -68,7 +73,8 @@ def judge(cell: Cell, instance: Instance, noise: float, seed: int) -> None:
 
 def _broke(cell: Cell, error: Exception) -> None:
     said = " ".join(str(error).split())
-    if isinstance(error, NotImplementedError) or reading.declines(error, said):
+    refused = isinstance(error, NotImplementedError) or reading.declines(error, said)
+    if refused and MISUSED.search(said) is None:
         cell.result, cell.reason, cell.where = "unsupported", said[:300], reading.crash_site(error)
         return
     reading.crashed(cell, error, cell.scenario)

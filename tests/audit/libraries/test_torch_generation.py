@@ -25,6 +25,29 @@ def test_a_crop_that_keeps_a_rejected_token_is_seen_in_the_loop(monkeypatch):
     assert found.trace
 
 
+@pytest.mark.parametrize("scenario", ["assisted", "prompt-lookup"])
+def test_a_loop_that_uses_a_cache_in_a_way_that_the_cache_forbids_crashes_and_is_not_refused(
+    monkeypatch, scenario
+):
+    right = cache_utils.DynamicLayer.crop
+
+    def wrong(self, n):
+        if n + 1:
+            right(self, n + 1)
+
+    monkeypatch.setattr(cache_utils.DynamicLayer, "crop", wrong)
+    found = cell("llama", scenario)
+    assert (found.result, found.codes) == ("crash", ["MD906"])
+    assert "is not supported" in found.reason
+    assert "transformers/cache_utils.py" in found.where
+
+
+def test_assisted_decoding_of_a_stateful_model_stays_refused():
+    found = cell("jamba", "prompt-lookup")
+    assert found.result == "unsupported"
+    assert "not supported with stateful models" in found.reason
+
+
 def test_a_model_without_a_head_is_skipped_with_the_reason():
     found = cell("diffusion_gemma_text", "beams")
     assert (found.result, found.judged) == ("skipped", {})
