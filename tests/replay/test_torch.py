@@ -89,6 +89,16 @@ def test_a_padding_mask_of_the_chunk_alone_is_handed_in_again():
     assert "fewer columns than there are tokens" in (ran.trace.header.planted or "")
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_prefill_with_no_mask_at_all_looks_ahead_again(attention):
+    head = f"environment: {{attention: {attention}, libraries: {{transformers: 5.24.0}}}}\n"
+    steps = """
+        {"step": 1, "rows": [{"seq": "a", "offset": 0, "tokens": 12}], "attention": [{"family": "full", "offset": 0, "q": 12, "k": 12, "mask": null}]}"""
+    ran = run(trace(steps, "llama", head))
+    assert {"MD112", "MD303", "MD402"} <= found(ran.report)
+    assert "no mask, as recorded" in (ran.trace.header.planted or "")
+
+
 def test_padding_is_hidden_without_a_cache_too():
     """As `generate(use_cache=False)` does it: the second row is done after the first pass."""
     steps = """

@@ -41,6 +41,9 @@ def caller_masks(geometry: Geometry, choose: Chooser) -> Iterator[None]:
                 chosen = choose(spec) if spec is not None else USE_LIBRARY
                 if chosen is not USE_LIBRARY:
                     attention_mask = as_given(chosen, query, key, implementation)
+                    if chosen is None and implementation == "sdpa" and query.shape[2] == key.shape[2] > 1:
+                        # Left alone, sdpa takes no mask for causal here, and was asked for none at all.
+                        kwargs["is_causal"] = False
                 return call(module, query, key, value, attention_mask, *args, **kwargs)
 
             return attention

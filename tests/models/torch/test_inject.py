@@ -37,6 +37,19 @@ def test_a_mask_that_hides_the_first_key_hides_it_from_the_layers_that_were_give
     assert np.abs(plain - last(IDS, lambda _: "causal")).max() < 1e-5
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_no_mask_is_none_at_all_and_not_what_sdpa_takes_it_for(attention):
+    instance = zoo.tiny("llama", device="cpu", attention=attention)
+    other = [[*IDS[0][:-1], IDS[0][-1] + 1]]
+
+    def first(ids, chosen):
+        with caller_masks(instance.geometry, lambda _: chosen):
+            return np.asarray(instance.forward(np.array(ids), instance.new_cache())[0, 0])
+
+    assert np.abs(first(IDS, USE_LIBRARY) - first(other, USE_LIBRARY)).max() == 0
+    assert np.abs(first(IDS, None) - first(other, None)).max() > 0.01
+
+
 def test_the_original_is_back_even_when_a_mask_does_not_fit():
     before = AttentionInterface.get_interface
     instance = zoo.tiny("llama", device="cpu")

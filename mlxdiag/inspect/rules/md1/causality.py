@@ -34,7 +34,7 @@ class CausalityNotEnforced(Rule):
     code = "MD112"
     name = "causality-not-enforced"
     absorbs = ("MD108", "MD302", "MD303", "MD304", "MD402", "MD501")
-    hint = "mlxdiag replay {trace} --misfit strict,rebuild"
+    hint = "mlxdiag replay {trace}"
     fires = (
         # A whole prompt, every query of which sees all of it.
         """
