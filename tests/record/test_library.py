@@ -20,6 +20,7 @@ from mlx_lm.models import gemma3_text
 
 import mlxdiag
 from mlxdiag.errors import UsageError
+from mlxdiag.inspect.findings import codes
 from mlxdiag.inspect.inspector import inspect_trace
 from mlxdiag.traces.reader import read
 from mlxdiag.traces.types import Entry, Scheduler, Trace
@@ -55,6 +56,22 @@ def originals() -> list[Any]:
     files = [caches.save_prompt_cache, caches.load_prompt_cache, mlx_lm.utils.load_model]
     calls = [mx.fast.scaled_dot_product_attention, mx.fast.rope, mx.compile]
     return [*methods, *functions, *classes, *files, *calls, gemma3_text.Model.__call__]
+
+
+@pytest.mark.parametrize("level", ["shapes", "visibility"])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_prefill_that_lost_its_mask_is_named(
+    tmp_path: Path, model: Any, monkeypatch: pytest.MonkeyPatch, level: str, lost: bool
+) -> None:
+    """The kernel is causal where it is told so ("causal"), and by nothing else."""
+    if lost:
+        monkeypatch.setattr(gemma3_text, "create_attention_mask", lambda *_, **__: None)
+    with mlxdiag.recording(tmp_path / "t.yaml", level=level) as path:
+        mx.eval(model(mx.arange(5, 17)[None], cache=caches.make_prompt_cache(model)))
+        mx.eval(model(mx.arange(5, 6)[None], cache=caches.make_prompt_cache(model)))
+    found = codes(inspect_trace(read(path)).findings)
+    assert ("MD112" in found) == lost
+    assert lost or not found
 
 
 def test_the_header_says_on_which_device(tmp_path: Path, model: Any) -> None:
