@@ -56,20 +56,24 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """Installed distributions and their versions."""
     backends: list[Backend]
     families: list[str] = []
-    """Families of the catalogue whose code can be imported."""
+    """Families of the catalogue whose code in mlx-lm can be imported."""
     missing: list[Missing] = []
+    transformers_families: list[str] = []
+    """Model types that transformers has a causal language model for; their code is imported as it is used."""
 
 
 def examine() -> Examination:
     """Look around. Imports mlx-lm, and torch and transformers where both are installed."""
     families, missing = _families()
+    torch, of_transformers = _torch()
     return Examination(
         python=sys.version.split()[0],
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         libraries={name: found for name in _DISTRIBUTIONS if (found := version(name)) is not None},
-        backends=[_mlx(), _torch()],
+        backends=[_mlx(), torch],
         families=families,
         missing=missing,
+        transformers_families=of_transformers,
     )
 
 
@@ -87,13 +91,16 @@ def _mlx() -> Backend:
     return _computing("mlx", devices())
 
 
-def _torch() -> Backend:
+def _torch() -> tuple[Backend, list[str]]:
+    """The backend, and the families of its library where that can be used."""
     from mlxdiag.models.torch import library
     from mlxdiag.models.torch.devices import devices
 
     if absent := [name for name in library.NEEDED if version(name) is None]:
-        return _computing("torch", Skipped(f"{' and '.join(absent)} not installed", library.INSTALL))
-    return _computing("torch", devices())
+        return _computing("torch", Skipped(f"{' and '.join(absent)} not installed", library.INSTALL)), []
+    found = devices()
+    usable = not isinstance(found, Skipped) and not isinstance(library.load(), Skipped)
+    return _computing("torch", found), list(library.causal_types()) if usable else []
 
 
 def _computing(name: str, found: list[Device] | Skipped) -> Backend:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -82,13 +83,22 @@ def _run(program: Sequence[str], environment: Mapping[str, str], options: Option
     with _forwarding(options) as children:
         try:
             child = subprocess.Popen(program, env=environment)
-        except FileNotFoundError:
-            raise UsageError(f"{program[0]}: no such program") from None
         except OSError as error:
-            raise UsageError(f"{program[0]}: cannot be started: {error.strerror}") from None
+            raise UsageError(_not_started(program, error)) from None
         children.append(child)
         code = child.wait()
     return 128 - code if code < 0 else code
+
+
+def _not_started(program: Sequence[str], error: OSError) -> str:
+    name = program[0]
+    if Path(name).is_file() and not os.access(name, os.X_OK):
+        return f"{name}: is a file, and no program: try `mlxdiag record ... -- python {shlex.join(program)}`"
+    if Path(name).is_file() and not Path(name).parent.name:
+        return f"{name}: no such program on the path: try ./{name}"
+    if isinstance(error, FileNotFoundError):
+        return f"{name}: no such program"
+    return f"{name}: cannot be started: {error.strerror}"
 
 
 @contextmanager
@@ -175,12 +185,14 @@ def _end(path: Path, code: int) -> None:
 
 
 def _counted(path: Path) -> str:
+    """Steps are what `inspect` counts as such: forwards, and what happened between them."""
     steps, torn = 0, False
     sequences: set[str | None] = set()
     with open_stream(path) as stream:
         for entry in stream:
-            steps += entry.kind in ("prefill", "chunk", "decode", "verify")
+            steps += entry.kind not in ("model", "end")
             sequences.update(row.seq for row in entry.rows or ())
         torn = stream.truncated
     note = ", cut off" if torn else ""
-    return f"recorded {steps} steps of {len(sequences)} sequences in {path}{note}; mlxdiag inspect {path}"
+    told = f"{steps} step{'s' * (steps != 1)} of {len(sequences)} sequence{'s' * (len(sequences) != 1)}"
+    return f"recorded {told} in {path}{note}; mlxdiag inspect {path}"

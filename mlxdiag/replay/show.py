@@ -90,15 +90,23 @@ def _onward(finding: Finding) -> Finding:
 def _setting(prepared: Prepared, instance: Instance, first: Ran) -> Section:
     plan = prepared.plan
     depth = len(instance.geometry.layers)
+    forwards, sequences = len(plan.forwards), len(plan.lengths)
     lines = [
-        f"{instance.name}: real {plan.architecture} code on {instance.device}{_with(prepared, instance)}, "
-        f"{depth} layers, "
-        f"{_windows(instance)}; {len(plan.forwards)} forwards of {len(plan.lengths)} sequence(s)",
+        f"{instance.name}: real {plan.architecture} code of {_library(first)} on {instance.device}"
+        f"{_with(prepared, instance)}, {depth} layers, "
+        f"{_windows(instance)}; {forwards} forward{'s' * (forwards != 1)} of "
+        f"{sequences} sequence{'s' * (sequences != 1)}",
         *(f"planted: {what}" for what in plan.planted),
         *(f"assumed: {what}" for what in plan.notes),
         *(f"note: {what}" for what in (*instance.geometry.notes, *first.notes)),
     ]
     return Section(name="setting", title="What ran", lines=lines, data={"policy": first.policy})
+
+
+def _library(ran: Ran) -> str:
+    """The library whose model code ran, and its version: the last of what the replayed trace names."""
+    name, version = list((ran.trace.header.environment or {})["libraries"].items())[-1]
+    return f"{name} {version}"
 
 
 def _with(prepared: Prepared, instance: Instance) -> str:

@@ -24,9 +24,13 @@ def _lines(found: Examination) -> Iterator[str]:
         yield from _backend(backend)
     if found.families:
         yield ""
-        yield f"{len(found.families)} model families load: {', '.join(found.families)}"
+        yield f"mlx-lm: {len(found.families)} model families load: {', '.join(found.families)}"
     for family in found.missing:
         yield f"  not {family.name}: {family.reason}{_advice(family.hint)}"
+    if found.transformers_families:
+        yield ""
+        names = ", ".join(found.transformers_families)
+        yield f"transformers: {len(found.transformers_families)} model families can be replayed: {names}"
 
 
 def _backend(backend: Backend) -> Iterator[str]:

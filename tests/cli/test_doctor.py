@@ -24,6 +24,7 @@ def examined(works):
         ],
         families=["llama"] if works else [],
         missing=[Missing(name="mellum", reason="not in mlx-lm 0.32.2")],
+        transformers_families=["gemma3_text", "llama"] if works else [],
     )
 
 
@@ -48,8 +49,9 @@ def test_each_failure_says_why_and_what_to_do(capsys, monkeypatch):
         "  cpu: computes",
         "  cuda: does not compute: not seen (try: pip install mlx[cuda13])",
         "torch: does not work: torch not installed (try: pip install torch)",
-        "1 model families load: llama",
+        "mlx-lm: 1 model families load: llama",
         "  not mellum: not in mlx-lm 0.32.2",
+        "transformers: 2 model families can be replayed: gemma3_text, llama",
     ):
         assert line in ran.out.split("\n")
 

@@ -16,6 +16,7 @@ def test_the_examination_names_versions_backends_and_families() -> None:
     assert mlx.works
     assert [device.name for device in mlx.devices] == ["metal", "cuda", "cpu"]
     assert {"gemma4", "gpt_oss", "llama"} <= set(found.families)
+    assert {"gemma3_text", "gpt_oss", "qwen3"} <= set(found.transformers_families)
     assert {missing.name for missing in found.missing} == {
         "baichuan",
         "diffusion_gemma",
@@ -32,6 +33,7 @@ def test_a_missing_backend_comes_with_what_to_install(monkeypatch: pytest.Monkey
     assert mlx.hint.startswith("pip install")
     assert (torch.works, torch.reason) == (False, "torch and transformers not installed")
     assert torch.hint == 'pip install "mlxdiag[torch]"'
+    assert doctor.examine().transformers_families == []
 
 
 def test_a_transformers_that_nothing_runs_on_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,10 @@ def test_the_program_prints_and_returns_what_it_does_alone(tmp_path: Path) -> No
 
 def test_every_forward_and_every_token_is_in_the_trace(tmp_path: Path) -> None:
     ran = programs.recorded(tmp_path, PLAIN, "--tokens")
-    assert f"recorded {FORWARDS} steps of 1 sequences" in ran.stderr
     trace = programs.trace_of(tmp_path)
+    steps = inspect_trace(trace).summary.steps
+    assert sum(entry.attention is not None for entry in trace.entries) == FORWARDS <= steps
+    assert f"recorded {steps} steps of 1 sequence in" in ran.stderr
     rows = [row for entry in trace.entries for row in entry.rows or ()]
     assert sum(row.tokens or 0 for row in rows) == PROMPT + ANSWER
     told = [ident for row in rows for ident in row.ids or ()]
@@ -96,6 +98,14 @@ def test_a_program_that_cannot_be_started_is_a_usage_error(tmp_path: Path) -> No
     ran = programs.record(tmp_path, ["no-such-program-anywhere"])
     assert ran.returncode == 2
     assert "no such program" in ran.stderr
+
+
+def test_a_script_that_is_no_program_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "gen.py").write_text("print(1)\n")
+    for name in ("gen.py", "./gen.py"):
+        ran = programs.record(tmp_path, [name, "--fast"])
+        assert ran.returncode == 2
+        assert f"-- python {name} --fast" in ran.stderr
 
 
 def test_a_signal_to_the_recorder_reaches_the_program(tmp_path: Path) -> None:
