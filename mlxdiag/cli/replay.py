@@ -106,7 +106,7 @@ def main(
     if model is not None and config is not None:
         require_geometry(model, config)
     for name in () if plan else asked:
-        experiment.require_family(recorded, config, name)
+        experiment.require_family(recorded, config, name, trace)
     prepared = experiment.prepare(recorded, source=trace, config=config, backend=chosen_backend)
     broken = prepared.broken or broken
     for note in prepared.plan.notes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +54,29 @@ class Ran(msgspec.Struct, frozen=True):
     """What was left out of the comparison, and why."""
 
 
-def require_family(trace: Trace, config: dict[str, Any] | None = None, backend: str = "mlx") -> None:
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Errors of a config that a trace holds name the trace."""
+    try:
+        yield
+    except UnreadableError as error:
+        if str(error).startswith(source):
+            raise
+        raise UnreadableError(f"{source}: {error}") from None
+
+
+def require_family(
+    trace: Trace, config: dict[str, Any] | None = None, backend: str = "mlx", source: str = ""
+) -> None:
     """Fail early where the backend's library lacks the trace's family.
 
     Raises:
         UnjudgedError: with the reason, and what to install where that helps.
+        UnreadableError: the trace's config contradicts itself; `source` is the file that it stands in.
     """
-    whole = config if config is not None else recorded.whole_config(planning.model_of(trace))
-    family = backends.family(backend, whole)
+    with _named(source):
+        whole = config if config is not None else recorded.whole_config(planning.model_of(trace))
+        family = backends.family(backend, whole)
     if isinstance(family, Skipped):
         raise UnjudgedError(f"{whole.get('model_type')}: {family}")
 
@@ -83,13 +99,11 @@ def prepare(
     model = planning.model_of(trace)
     chosen = backend or backends.of(trace.header.environment)
     ran = backends.attention(trace.header.environment)
-    whole = config if config is not None else recorded.whole_config(model)
-    if config is not None:
-        _require_same_family(model, config)
-    try:
+    with _named(source):
+        whole = config if config is not None else recorded.whole_config(model)
+        if config is not None:
+            _require_same_family(model, config)
         own = geometry.from_config(whole).families()
-    except UnreadableError as error:
-        raise UnreadableError(f"{source}: model.config: {error}") from None
     # A checkpoint runs with its own windows, whatever the trace's model had.
     families = _overlay(own, model.layers or {}) if config is None else own
     try:
@@ -148,26 +162,26 @@ def instance_for(
 
     Raises:
         UnjudgedError: the installed library lacks the family, or cannot build it.
-        UnreadableError: the checkpoint cannot be read, or the library refuses the trace's config.
+        UnreadableError: the checkpoint cannot be read, or the trace's config contradicts itself.
     """
     if model_dir is not None:
         return backends.checkpoint(prepared.backend, model_dir, device, prepared.attention)
     windows = {f.window for f in prepared.families.values() if f.attention == "sliding" and f.window}
-    try:
+    source, family = prepared.plan.source, prepared.plan.architecture
+    with _named(source):
         built = backends.tiny(
             prepared.backend,
             prepared.config,
             seed=seed,
             window=next(iter(windows)) if len(windows) == 1 else None,
             positions=prompts.needed(prepared.plan),
-            label=f"tiny-{prepared.plan.architecture}",
+            label=f"tiny-{family}",
             device=device,
             attention=prepared.attention,
         )
-    except UnreadableError as error:
-        raise UnreadableError(f"{prepared.plan.source}: model.config: {error}") from None
     if isinstance(built, Skipped):
-        raise UnjudgedError(f"{prepared.plan.architecture}: {built}")
+        who = "" if family in built.reason else f"{family}: "
+        raise UnjudgedError(f"{source}: {who}{built}")
     return built
 
 

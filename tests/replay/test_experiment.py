@@ -94,3 +94,23 @@ def test_a_trace_that_holds_a_whole_config_needs_no_catalogue():
     prepared = experiment.prepare(built, source="t.yaml")
     ran = experiment.run_policies(prepared, experiment.instance_for(prepared), ("strict",))[0]
     assert ran.outcome.compared == sum(row.tokens for entry in built.entries for row in entry.rows)
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "said"),
+    [
+        (
+            "{rope_scaling: {rope_type: zzz}}",
+            UnjudgedError,
+            "t.yaml: a tiny llama cannot be built: ValueError: ",
+        ),
+        ("{num_hidden_layers: -1}", UnreadableError, "t.yaml: config of llama: num_hidden_layers is -1"),
+        ("{text_config: 3}", UnreadableError, "t.yaml: config field text_config must be an object"),
+    ],
+)
+def test_a_config_that_no_model_can_be_built_from_names_the_file_that_it_stands_in(config, kind, said):
+    steps = "steps:\n- {step: 1, rows: [{seq: a, offset: 0, tokens: 4}]}\n"
+    loaded = parse(f"schema: mlxdiag.trace/1\nmodel: {{architecture: llama, config: {config}}}\n{steps}")
+    with pytest.raises(kind) as caught:
+        experiment.instance_for(experiment.prepare(loaded, source="t.yaml"))
+    assert str(caught.value).startswith(said)

@@ -28,8 +28,8 @@ Answers = list[tuple[list[int], list[int], Any]]
 Driver = Callable[[Any, list[list[int]]], Answers]
 
 MISUSED = re.compile(r"Calling `\w+` with|`\w+` was called, but|can only be cropped")
-"""What a cache says to a caller that uses it wrongly. Here the caller is the library's own loop, so this is no
-refusal: it breaks."""
+"""What a cache says to a caller that uses it wrongly. Here the caller is the library's own loop: it breaks,
+which is no refusal."""
 
 
 def driver(scenario: str) -> Driver:

@@ -18,11 +18,13 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
     less drowns in rounding; sharper, most queries see one key only and the oldest ones never show."""
     scaled_embedding: bool = False
     """The model multiplies embeddings by sqrt(hidden size); drawn with 1 they would drown every layer."""
+    one_more: bool = False
+    """Norms multiply by 1 + weight. transformers starts these at 0, mlx-lm at 1: drawn around 1 in both."""
     vectors: dict[str, float] = {}
     """Mean of parameters, by the last part of their name, where the library's own start is of no use."""
 
 
-_GEMMA = Draw(query=0.8, scaled_embedding=True)
+_GEMMA = Draw(query=0.8, scaled_embedding=True, one_more=True)
 """Norms multiply by 1 + weight, which starts at 2 for queries and keys alike."""
 _UNSCALED = Draw(query=0.6, scaled_embedding=True)
 """Queries and keys are normalised and their product is not divided by sqrt(head size)."""
@@ -37,7 +39,9 @@ DRAWS: dict[str, Draw] = {
     "diffusion_gemma_text": _UNSCALED,
     "vaultgemma": _GEMMA,
     # At the library's start of 0 the recurrence forgets within two tokens; at -4 it remembers some fifteen.
-    "recurrent_gemma": Draw(query=0.8, scaled_embedding=True, vectors={"recurrent_param": -4.0}),
+    "recurrent_gemma": Draw(
+        query=0.8, scaled_embedding=True, one_more=True, vectors={"recurrent_param": -4.0}
+    ),
     # At the library's step of 1 the state forgets within eleven tokens: a wrong one hides behind a prefix.
     "mamba2": Draw(vectors={"dt_bias": -2.0}),
     # Queries and keys are also scaled by the square root of width over rank.

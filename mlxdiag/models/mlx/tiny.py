@@ -97,7 +97,7 @@ def instance(
     except MlxdiagError:
         raise
     except Exception as error:  # noqa: BLE001  a family may refuse the cut sizes in any way
-        return Skipped(f"a tiny {name} cannot be built: {' '.join(str(error).split())[:200]}")
+        return Skipped(f"a tiny {name.removeprefix('tiny-')} cannot be built: {_said(error)}")
     finally:
         mx.random.seed(onward)
     model.eval()
@@ -112,6 +112,11 @@ def instance(
         cache_count=cache_count(model),
         source_layers=kept,
     )
+
+
+def _said(error: BaseException) -> str:
+    """Its text is a key alone, where a table lacks one."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def _private(config: dict[str, Any]) -> dict[str, Any]:

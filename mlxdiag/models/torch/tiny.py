@@ -107,7 +107,9 @@ def instance(
     except MlxdiagError:
         raise
     except Exception as error:  # noqa: BLE001  a family may refuse the cut sizes in any way
-        return Skipped(f"a tiny {name} cannot be built: {type(error).__name__}: {_one_line(error)}")
+        return Skipped(
+            f"a tiny {name.removeprefix('tiny-')} cannot be built: {type(error).__name__}: {_one_line(error)}"
+        )
     finally:
         torch.random.set_rng_state(onward)
     model.eval().to(chosen)

@@ -32,7 +32,10 @@ def randomise(model: Any, draw: Draw, seed: int) -> None:
                 drawn = noise * (value.shape[-1] ** -0.5 if draw.scaled_embedding else 1.0)
             else:
                 mean = draw.vectors.get(name.split(".")[-1])
-                drawn = _value(value.float().cpu(), noise, mean, id(value) in transposed)
+                start = value.float().cpu()
+                if draw.one_more and name.endswith(".weight") and not bool(start.any()):
+                    mean, noise = 1.0, noise / 3
+                drawn = _value(start, noise, mean, id(value) in transposed)
             if name.endswith(".weight"):
                 drawn = drawn * sharpness(_owner(name), normed, draw.query)
             value.copy_(drawn)

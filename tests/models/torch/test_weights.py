@@ -67,3 +67,10 @@ def test_a_norm_is_spread_around_one_and_memory_left_as_it_was_is_drawn() -> Non
     assert float(model.norm.weight.detach().mean()) == pytest.approx(1.0, abs=0.02)
     assert float(model.norm.weight.detach().std()) == pytest.approx(0.1, rel=0.2)
     assert float(model.left.detach().std()) == pytest.approx(0.3, rel=0.2)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "recurrent_gemma"])
+def test_norms_that_multiply_by_one_more_are_drawn_around_one_as_in_mlx_lm(family: str) -> None:
+    norms = [value for name, value in parameters(family).items() if name.endswith("norm.weight")]
+    assert norms
+    assert all(float(value.mean()) == pytest.approx(1.0, abs=0.1) for value in norms)

@@ -54,6 +54,10 @@ SIZES: dict[str, Any] = {
     "index_head_dim": 32,
     "index_n_heads": 2,
     "rotary_dim": 32,
+    # No usual value, which a library that leaves the field unread would have, too; and caps that scores
+    # (spread by 2 to 3) and logits reach: published ones of 20 to 50 would change none.
+    "query_pre_attn_scalar": 64,
+    **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping", "logits_soft_cap"), 5.0),
 }
 """Set wherever the argument class has the field, unless its default is null."""
 
@@ -78,9 +82,9 @@ TYPICAL: dict[str, Any] = {
     "routed_scaling_factor": 1.0,
     "scoring_func": "sigmoid",
     "topk_method": "noaux_tc",
-    **dict.fromkeys(("logits_scaling", "embedding_multiplier", "residual_multiplier"), 1.0),
-    "attention_multiplier": 0.18,
-    "final_logit_softcapping": 30.0,
+    **dict.fromkeys(("logits_scaling", "embedding_multiplier"), 2.0),
+    "residual_multiplier": 0.5,
+    "attention_multiplier": 0.2,
     "hidden_act": "silu",
     "conv_L_cache": 3,
 }

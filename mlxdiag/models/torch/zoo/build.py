@@ -38,4 +38,5 @@ def tiny_config(family: str, classes: library.Classes) -> dict[str, Any]:
     entry = row(family)
     known = library.defaults(classes)
     base = {key: value for key, value in zoo().base.items() if key in known and key not in entry.drop}
+    base |= {key: value for key, value in zoo().caps.items() if known.get(key)}
     return {**base, **entry.set}

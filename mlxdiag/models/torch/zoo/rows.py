@@ -31,6 +31,8 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     base: dict[str, Any]
     """Values by field name, for every config class that has the field."""
+    caps: dict[str, Any]
+    """Values by field name, for every config class that has the field and gives it a value by default."""
     plain: dict[str, str]
     """Families without local attention that are reached all the same, and why."""
     apart: dict[str, str]
