@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.torch import library
 from mlxdiag.models.torch import tiny as tiny_models
 from mlxdiag.models.torch.instance import TorchInstance
@@ -33,6 +34,7 @@ NEUTRAL = [
 
 def logits(family: str, **other: Any) -> Any:
     classes = library.family(row(family).model_type)
+    assert not isinstance(classes, Skipped)
     config = {**tiny_config(family, classes), **other}
     made = tiny_models.instance(classes, config, name=family, device="cpu")
     assert isinstance(made, TorchInstance)
