@@ -62,7 +62,7 @@ def _named(source: str) -> Iterator[None]:
     except UnreadableError as error:
         if str(error).startswith(source):
             raise
-        raise UnreadableError(f"{source}: {error}") from None
+        raise UnreadableError(f"{source}: model.config: {error}") from None
 
 
 def require_family(
