@@ -172,7 +172,10 @@ def _summary(options: Options, code: int, told: Told) -> Iterator[str]:
     elif not told.importers:
         yield "nothing recorded: the program never imported mlx_lm, nor a model of transformers"
     else:
-        yield "nothing recorded: the program imported mlx_lm or transformers but ran no model"
+        yield (
+            "nothing recorded: the program imported mlx_lm or transformers but ran no model that generates "
+            "(encoders and encoder-decoders are not recorded)"
+        )
 
 
 def _end(path: Path, code: int) -> None:

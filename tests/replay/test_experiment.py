@@ -104,8 +104,16 @@ def test_a_trace_that_holds_a_whole_config_needs_no_catalogue():
             UnjudgedError,
             "t.yaml: a tiny llama cannot be built: ValueError: ",
         ),
-        ("{num_hidden_layers: -1}", UnreadableError, "t.yaml: model.config: config of llama: num_hidden_layers is -1"),
-        ("{text_config: 3}", UnreadableError, "t.yaml: model.config: config field text_config must be an object"),
+        (
+            "{num_hidden_layers: -1}",
+            UnreadableError,
+            "t.yaml: model.config: config of llama: num_hidden_layers is -1",
+        ),
+        (
+            "{text_config: 3}",
+            UnreadableError,
+            "t.yaml: model.config: config field text_config must be an object",
+        ),
     ],
 )
 def test_a_config_that_no_model_can_be_built_from_names_the_file_that_it_stands_in(config, kind, said):

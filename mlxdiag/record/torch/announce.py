@@ -35,6 +35,11 @@ def announce(model: Any, name: str) -> tuple[Entry, Geometry | None]:
     return msgspec.structs.replace(geometry.model_entry(title), model=name), geometry
 
 
+def has_encoder(model: Any) -> bool:
+    """Whether a model also attends to another sequence: no rule knows that, and it is not recorded."""
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+
+
 def setting(model: Any) -> dict[str, str]:
     """The kind of its first device (cpu, cuda, mps), and its attention implementation: `sdpa`, `eager`,
     `flash_attention_2`, `paged|eager`.

@@ -16,7 +16,7 @@ from mlxdiag.models.events import Event, Feeding, StepEvent
 from mlxdiag.models.torch.probe import Probe
 from mlxdiag.record.recorder import Recorder
 from mlxdiag.record.torch import compiled, continuous, generating
-from mlxdiag.record.torch.announce import announce, setting
+from mlxdiag.record.torch.announce import announce, has_encoder, setting
 from mlxdiag.record.torch.caches import Caches
 from mlxdiag.record.visible import Visible
 from mlxdiag.traces.types import Entry
@@ -79,11 +79,8 @@ class TorchFollowing:
         self.probe.remove()
 
     def _sink(self, event: Event) -> None:
-        """Encoder-decoder models have attention that looks at another sequence: no rule knows them."""
-        if isinstance(event, StepEvent):
-            config = getattr(self.probe.model(event.model), "config", None)
-            if getattr(config, "is_encoder_decoder", False):
-                return
+        if isinstance(event, StepEvent) and has_encoder(self.probe.model(event.model)):
+            return
         self.recorder.sink(event)
 
     def _made(self, original: Callable[..., None]) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from transformers.generation.stopping_criteria import StoppingCriteriaList
 
 from mlxdiag.models.torch import probe_rows
 from mlxdiag.record.recorder import Recorder
+from mlxdiag.record.torch.announce import has_encoder
 from mlxdiag.record.torch.caches import Caches
 from mlxdiag.record.torch.generation import Generation, Given, Threads
 
@@ -67,7 +68,9 @@ class Loops:
 
         return decode
 
-    def _begin(self, model: Any, ids: Any, kwargs: dict[str, Any], beams: bool) -> Generation:
+    def _begin(self, model: Any, ids: Any, kwargs: dict[str, Any], beams: bool) -> Generation | None:
+        if has_encoder(model):
+            return None
         self.recorder.models.name_of(model)
         cache, mask = kwargs.get("cache"), kwargs.get("attention_mask")
         real = probe_rows.real_of(mask, ids.shape[0])

@@ -230,3 +230,17 @@ def test_a_version_that_is_another_library_is_said_and_the_rest_goes_on(
         assert capsys.readouterr().err.startswith("mlxdiag: transformers is not recorded: AttributeError")
     assert not path.exists()
     assert capsys.readouterr().err == "", "and nothing more"
+
+
+def test_an_encoder_decoder_beside_it_is_left_out_and_ends_no_recording(
+    tmp_path: Path, model: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 128}
+    other = T5ForConditionalGeneration(T5Config(**sizes, decoder_start_token_id=0)).eval()
+    with mlxdiag.recording(tmp_path / "t.yaml") as path:
+        other.generate(IDS % 128, max_new_tokens=3)
+        model.generate(IDS, max_new_tokens=2, do_sample=False)
+    assert "recording stopped" not in capsys.readouterr().err
+    trace = read(path)
+    assert {entry.architecture for entry in trace.entries if entry.phase == "model"} == {"gemma3_text"}
+    assert len([entry for entry in trace.entries if entry.attention]) == 2
