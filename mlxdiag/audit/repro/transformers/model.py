@@ -8,6 +8,7 @@ from typing import Any
 from mlxdiag.audit.repro.subject import WIDTH, drawn
 from mlxdiag.errors import UnjudgedError
 from mlxdiag.models.adapter import Skipped
+from mlxdiag.models.configs.draws import DRAWS, Draw
 
 
 class Model:
@@ -63,7 +64,13 @@ def weights(instance: Any, seed: int) -> list[str]:
     """Constants that say which attention runs, and how the weights are drawn."""
     names = (name for name, _ in instance.model.named_parameters())
     first, *rest = drawn(instance, seed, names)
-    return [first, f"ATTENTION = {instance.attention!r}", *rest]
+    one_more = DRAWS.get(instance.geometry.architecture, Draw()).one_more
+    return [
+        first,
+        f"ATTENTION = {instance.attention!r}",
+        *rest,
+        f"ONE_MORE = {one_more}  # norms multiply by 1 + weight",
+    ]
 
 
 def head_lines(instance: Any) -> str:

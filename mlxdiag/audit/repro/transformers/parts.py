@@ -62,7 +62,8 @@ def draw(name, start, embedding, turned):
     elif leaf in MEANS:
         value = MEANS[leaf] + 0.3 * noise
     elif constant and (start.ndim == 1 or first != 0):  # norms, biases, sinks: around where they start
-        value = 0.3 * noise if first == 0 else first * (1 + 0.1 * noise)
+        mean = 1 if ONE_MORE and first == 0 and leaf == "weight" else first
+        value = 0.3 * noise if mean == 0 else mean * (1 + 0.1 * noise)
     elif start.ndim <= 1:
         value = start
     else:

@@ -4,6 +4,7 @@ import re
 import runpy
 
 import pytest
+import torch
 
 from mlxdiag.audit import repro
 from mlxdiag.audit.schedules import schedules
@@ -56,6 +57,16 @@ def test_a_fault_is_shown_by_its_script_alone(tmp_path):
 def test_what_is_right_is_said_to_be_right(tmp_path, capsys, name, scenario, codes):
     assert ran(written(tmp_path, control(name, scenario, codes))) == 0
     assert "OK: the fault is not there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["gemma3_text", "gpt_oss", "llama", "recurrent_gemma", "step3p5"])
+def test_the_weights_of_a_script_are_those_of_the_audit(tmp_path, name):
+    script = runpy.run_path(str(written(tmp_path, control(name, "decode-across-window", ["MD402"]))))
+    made = dict(script["build"]().named_parameters())
+    audited = dict(family(name)[0].model.named_parameters())
+    assert made.keys() == audited.keys()
+    # Draws of another order of multiplication: equal up to rounding.
+    assert all(torch.allclose(made[key], audited[key], rtol=1e-5, atol=1e-7) for key in made)
 
 
 @pytest.mark.parametrize(
