@@ -223,11 +223,15 @@ class Search:
                 parts *= 2
 
     def _groups(self) -> Iterator[list[Key]]:
-        """Lengths to make shorter: equal ones of a kind together, the longest first; then each by itself."""
+        """Lengths to make shorter: a window and the forwards that fill it; equal ones of a kind together, the
+        longest first; then each by itself."""
         together: dict[tuple[str, int], list[Key]] = {}
         for key, _ in self._open():
             together.setdefault((key[0], self._value(self.best, key)), []).append(key)
         groups = sorted(together.values(), key=lambda keys: -self._value(self.best, keys[0]))
+        for (kind, value), keys in together.items():
+            if kind == "window" and (filling := together.get(("tokens", value))):
+                yield keys + filling
         yield from groups
         for keys in groups:
             if len(keys) > 1:
