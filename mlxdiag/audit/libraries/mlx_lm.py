@@ -77,9 +77,11 @@ class _MlxLm:
         return zoo.tiny(family, seed)
 
     def broken(self, family: str) -> Skipped | None:
-        from mlxdiag.models.mlx import zoo
+        from mlxdiag.models.mlx import library, zoo
 
-        return zoo.broken(family)
+        found = zoo.broken(family)
+        # Where a package is missing, the library is not to blame.
+        return found if isinstance(found, library.Broken) else None
 
     def staged(self, instance: Instance, scenario: str) -> Instance:
         """As it is: what a scenario needs is made of the library's own caches while it runs."""
