@@ -63,6 +63,11 @@ steps:
 - {rows: [{seq: a, offset: 10, tokens: 2}, {seq: b, offset: 4, tokens: 3}],
    attention: [{family: full, cache: paged, offset: [10, 4], k: [12, 7], mask: [1, 1, 5, 19]}]}
 """,
+        # A layer that folds its tokens into the batch: each is a row of one query, with a mask of its own.
+        """
+steps:
+- {rows: [{seq: a, tokens: 12}], attention: [{family: full, q: 1, k: 8, mask: [12, 1, 1, 8]}]}
+""",
     )
 
     def on_call(self, call: Call, run: Run) -> Iterator[Finding]:
@@ -79,7 +84,7 @@ steps:
                 q=call.q,
             )
         rows = call.batch
-        if call.mask_rank == 4 and rows is not None and call.mask_batch not in (None, 1, rows):
+        if call.mask_rank == 4 and rows is not None and call.mask_batch not in (None, 1, rows, _folded(call)):
             yield self.found(
                 f"the mask has {call.mask_batch} batch entries but the batch has {rows} rows",
                 severity=severity,
@@ -94,3 +99,11 @@ def _query_lengths(call: Call) -> set[int]:
         return set()
     fed = [row.padded or row.tokens or 0 for row in call.entry.rows or []]
     return {1, call.q, sum(fed)} if call.cache == "paged" else {1, call.q}
+
+
+def _folded(call: Call) -> int | None:
+    """Rows of one query that all tokens make, where a layer's calls have one query each."""
+    if call.q != 1:
+        return None
+    widths = [row.padded if row.padded is not None else row.tokens for row in call.entry.rows or ()]
+    return None if None in widths else sum(width for width in widths if width is not None)
