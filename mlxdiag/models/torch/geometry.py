@@ -87,17 +87,22 @@ def of_config(config: Any) -> Geometry:
     )
 
 
+def looking_ahead(config: Any) -> dict[str, Any]:
+    """The fields of a config (of its text part) by which queries attend to later tokens; empty for most."""
+    text = config.get_text_config(decoder=True)
+    told: dict[str, Any] = {}
+    if getattr(text, "use_bidirectional_attention", None) in (True, "all"):
+        told["use_bidirectional_attention"] = text.use_bidirectional_attention
+    if not getattr(text, "is_causal", True):
+        told["is_causal"] = False
+    return told
+
+
 def both_ways(config: Any) -> str | None:
     """Why a config's model is not judged: it attends to later tokens, so that no KV cache can hold for it."""
-    text = config.get_text_config(decoder=True)
-    spans = getattr(text, "use_bidirectional_attention", None)
-    if spans in (True, "all"):
-        named = f"use_bidirectional_attention is {spans!r}"
-    elif not getattr(text, "is_causal", True):
-        named = f"is_causal is {text.is_causal!r}"
-    else:
-        return None
-    return f"{named}: queries attend to later tokens, so that nothing can be fed in pieces"
+    for name, value in looking_ahead(config).items():
+        return f"{name} is {value!r}: queries attend to later tokens, so that nothing can be fed in pieces"
+    return None
 
 
 def layer_words(text: Any) -> list[str]:

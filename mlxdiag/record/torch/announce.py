@@ -10,7 +10,7 @@ import msgspec
 from mlxdiag.errors import MlxdiagError
 from mlxdiag.models import special_ids
 from mlxdiag.models.adapter import Geometry
-from mlxdiag.models.torch.geometry import of_config
+from mlxdiag.models.torch.geometry import looking_ahead, of_config
 from mlxdiag.traces.types import Entry, Tokens
 
 
@@ -30,7 +30,7 @@ def announce(model: Any, name: str) -> tuple[Entry, Geometry | None]:
     tokens = _generated(tokens, getattr(model, "generation_config", None))
     if source.is_dir():
         tokens = special_ids.of_directory(source, tokens)
-    shown = {**geometry.config, **_kinds(config), **_both_ways(config)}
+    shown = {**geometry.config, **_kinds(config), **looking_ahead(config)}
     geometry = msgspec.structs.replace(geometry, tokens=tokens, config=shown)
     return msgspec.structs.replace(geometry.model_entry(title), model=name), geometry
 
@@ -54,17 +54,6 @@ def _kinds(config: Any) -> dict[str, Any]:
     """The kind of each layer, where the config lists them: no pattern can be made out without."""
     listed = getattr(config.get_text_config(decoder=True), "layer_types", None)
     return {"layer_types": list(listed)} if listed else {}
-
-
-def _both_ways(config: Any) -> dict[str, Any]:
-    """What says that queries attend to later tokens, where the model is meant to."""
-    text = config.get_text_config(decoder=True)
-    told: dict[str, Any] = {}
-    if getattr(text, "use_bidirectional_attention", None) in (True, "all"):
-        told["use_bidirectional_attention"] = text.use_bidirectional_attention
-    if getattr(text, "is_causal", None) is False:
-        told["is_causal"] = False
-    return told
 
 
 def _generated(tokens: Tokens | None, generation: Any) -> Tokens | None:

@@ -4,13 +4,14 @@ from typing import Any
 
 import msgspec
 import pytest
+import transformers
 
 from mlxdiag.errors import UnreadableError
 from mlxdiag.models import catalogue
 from mlxdiag.models.adapter import Skipped
 from mlxdiag.models.configs.geometry import from_config
 from mlxdiag.models.torch import library, tiny, zoo
-from mlxdiag.models.torch.geometry import of_config
+from mlxdiag.models.torch.geometry import both_ways, looking_ahead, of_config
 from mlxdiag.models.torch.instance import TorchInstance
 
 DIFFERENT = {
@@ -107,3 +108,24 @@ def test_an_unknown_kind_of_layer_is_named() -> None:
     made.layer_types = ["full_attention", "telepathy"]
     with pytest.raises(UnreadableError, match="unknown kind of layer, 'telepathy'"):
         of_config(made)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("is_causal", False, {"is_causal": False}),
+        ("is_causal", True, {}),
+        ("use_bidirectional_attention", True, {"use_bidirectional_attention": True}),
+        ("use_bidirectional_attention", "all", {"use_bidirectional_attention": "all"}),
+        ("use_bidirectional_attention", "vision", {}),
+    ],
+)
+def test_a_config_says_whether_queries_attend_to_later_tokens(
+    field: str, value: object, told: dict[str, object]
+) -> None:
+    config = transformers.LlamaConfig()
+    setattr(config, field, value)
+    assert looking_ahead(config) == told
+    why = both_ways(config)
+    assert (why is None) == (not told)
+    assert why is None or why.startswith(f"{field} is {value!r}: ")

@@ -12,6 +12,7 @@ from mlxdiag.errors import UsageError
 from mlxdiag.models.adapter import USE_LIBRARY, Geometry, LayerSpec
 from mlxdiag.models.torch import zoo
 from mlxdiag.models.torch.inject import as_given, caller_masks
+from mlxdiag.models.torch.probe_functions import ADDED, SDPA
 
 IDS = np.random.default_rng(1).permutation(500)[:12][None]
 
@@ -70,12 +71,12 @@ def test_a_family_without_a_mask_from_outside_is_refused():
         pass
 
 
-def test_the_form_is_the_one_that_the_library_gives_to_each_implementation():
+def test_the_form_is_the_one_that_the_library_gives_to_each_kind():
     q, k = torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 5, 4)
     seen = np.tri(3, 5, 2, dtype=bool)
-    assert as_given(None, q, k, "sdpa") is None
-    assert as_given("causal", q, k, "sdpa").tolist() == [[seen.tolist()]]
-    assert as_given("causal", q, q, "sdpa") is None  # which sdpa takes for causal
-    added = as_given(seen, q, k, "eager")
+    assert as_given(None, q, k, SDPA) is None
+    assert as_given("causal", q, k, SDPA).tolist() == [[seen.tolist()]]
+    assert as_given("causal", q, q, SDPA) is None  # which sdpa takes for causal
+    added = as_given(seen, q, k, ADDED)
     assert added[0, 0][~torch.from_numpy(seen)].unique().tolist() == [torch.finfo(torch.float32).min]
     assert (added == 0).sum() == seen.sum()
